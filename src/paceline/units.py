@@ -17,7 +17,16 @@ _SI = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 _BINARY = {"Ki": KIBI, "Mi": MEBI, "Gi": GIBI, "Ti": 1 << 40}
 _PREFIX = _SI | _BINARY
 # A divisor, not a factor, below one second: 5 / 1e6 is the float nearest to 5e-6, 5 * 1e-6 is not.
-_PER_SECOND = {"ns": 1e9, "us": 1e6, "µs": 1e6, "ms": 1e3, "s": 1.0, "min": 1 / 60, "h": 1 / 3600, "d": 1 / 86400}
+_PER_SECOND = {
+    "ns": 1e9,
+    "us": 1e6,
+    "µs": 1e6,
+    "ms": 1e3,
+    "s": 1.0,
+    "min": 1 / 60,
+    "h": 1 / 3600,
+    "d": 1 / 86400,
+}
 _QUANTITY = re.compile(r"\s*([-+]?\d+(?:_\d+)*(?:\.\d*)?(?:[eE][-+]?\d+)?)\s*([^\s\d].*?)?\s*$")
 
 
@@ -92,9 +101,7 @@ def parse_price(text: object) -> tuple[float, str]:
 
 
 def _scaled(value: float, steps: list[tuple[float, str]]) -> str:
-    for factor, unit in steps:
-        if abs(value) >= factor:
-            break
+    factor, unit = next((step for step in steps if abs(value) >= step[0]), steps[-1])
     shown = value / factor
     digits = 2 if abs(shown) < 10 else 1 if abs(shown) < 100 else 0
     return f"{shown:.{digits}f} {unit}"

@@ -1,0 +1,192 @@
+"""paceline launch: train by a plan, and see how right the prediction was."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from paceline.cli.common import JobFile, Json, Quiet, Set, open_case, open_profile
+from paceline.cli.output import emit, headline, progress, say, table
+from paceline.cli.words import prediction_line, rate
+from paceline.errors import FileError
+from paceline.units import format_seconds
+
+if TYPE_CHECKING:
+    from paceline.job.resolve import Case
+    from paceline.launch.launch import Order
+    from paceline.launch.run import Run
+    from paceline.predict.prediction import Prediction
+
+
+def launch(
+    job: JobFile = None,
+    *,
+    set_: Set = (),
+    on: Annotated[Literal["local"], Parameter(help="Where to run: local is this machine.")] = "local",
+    plan: Annotated[Path | None, Parameter(help="A plan's file; the job's plan otherwise.")] = None,
+    dry_run: Annotated[bool, Parameter(negative=(), help="Show plan and prediction, start nothing.")] = False,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> None:
+    """Train by the job's plan, and compare predicted with measured.
+
+    The cluster of the job must be this machine (preset "here"). Everything about the run is kept in a folder of its
+    own under runs/ (or $PACELINE_RUNS).
+    """
+    from paceline.artefact import to_dict
+    from paceline.launch.launch import launch_local
+
+    case = open_case(job, set_)
+    if not case.measurable:
+        raise FileError(
+            case.job.where,
+            "cluster",
+            f'is {case.cluster.name}, but --on {on} runs on this machine; use [cluster] preset = "here"',
+        )
+    order = _order(case, plan, quiet or json)
+    if not json:
+        headline(f"Predicted: {prediction_line(order.prediction)}")
+    if dry_run:
+        if json:
+            emit(to_dict(order.prediction))
+        else:
+            say(f"Plan: {order.prediction.plan}. Nothing was started.")
+        return
+    with progress("Training", quiet or json) as move:
+        run = launch_local(order, _Bar(order.prediction, move).hear)
+    if json:
+        emit(to_dict(run))
+    else:
+        print_run(run, order.prediction)
+
+
+def _order(case: Case, plan_file: Path | None, quiet: bool) -> Order:
+    from paceline.artefact import load
+    from paceline.job.resolve import length_of, plan_of
+    from paceline.launch.launch import Order
+    from paceline.predict.predict import predict
+    from paceline.strategy.contract import Plan
+    from paceline.strategy.registry import make_plan
+
+    plan = plan_of(case) if plan_file is None else load(Plan, plan_file)
+    if plan_file is not None and plan is not None:
+        plan = make_plan(plan.strategy, plan.devices, plan.batch_per_device, plan.knobs, plan_file, "knobs")
+        if not 1 <= plan.devices <= case.cluster.devices:
+            raise FileError(plan_file, "devices", f"is {plan.devices}, but this machine offers {case.cluster.devices}")
+    length = length_of(case)
+    profile = open_profile(case, quiet)
+    if plan is None:
+        from paceline.cli.recommend import best_plan
+
+        plan = best_plan(case, profile, length)
+    return Order(
+        case=case,
+        prediction=predict(profile, case.cluster, plan, length),
+        threads=case.cluster.threads_per_device or 1,
+        device="cpu",
+        unused_parameters=bool(profile.workload.unused_parameters),
+    )
+
+
+class _Bar:
+    """Moves the progress bar by the records of worker 0."""
+
+    def __init__(self, prediction: Prediction, move: Any) -> None:
+        self._prediction = prediction
+        self._move = move
+        steps = prediction.total_seconds / prediction.step_seconds
+        self._steps = max(round(steps), 1)
+        self._seen = 0
+        self._seconds = math.nan
+
+    def hear(self, record: dict[str, Any]) -> None:
+        """Take a record."""
+        if record["event"] != "step":
+            return
+        self._seen += 1
+        seconds = record["step_seconds"]
+        self._seconds = seconds if math.isnan(self._seconds) else 0.9 * self._seconds + 0.1 * seconds
+        speed = rate(self._prediction.global_batch / self._seconds, self._prediction.unit, None)
+        label = f"step {self._seen:,}, loss {record['loss']:.3f}, {speed}"
+        self._move(label, min(self._seen / self._steps, 1.0))
+
+
+def print_run(run: Run, prediction: Prediction) -> None:
+    """Print a run beside its prediction."""
+    accuracy = f", best validation accuracy {run.accuracy:.2%}" if run.accuracy is not None else ""
+    headline(
+        f"Measured:  {rate(run.samples_per_second, run.unit, run.tokens_per_second)} over {run.steps:,} steps in "
+        f"{format_seconds(run.total_seconds)}{accuracy}."
+    )
+    say(f"The prediction of the step was {_off(run.error)}.\n")
+    rows = [
+        [
+            "step",
+            format_seconds(prediction.step_seconds),
+            format_seconds(run.step_seconds),
+            _percent(run.error),
+        ],
+        [
+            f"{run.unit}/s",
+            f"{prediction.samples_per_second:,.1f}",
+            f"{run.samples_per_second:,.1f}",
+            _percent(prediction.samples_per_second / run.samples_per_second - 1),
+        ],
+        [
+            "epoch",
+            format_seconds(prediction.epoch_seconds),
+            format_seconds(run.epoch_seconds),
+            _percent(prediction.epoch_seconds / run.epoch_seconds - 1),
+        ],
+        [
+            "exposed communication",
+            format_seconds(prediction.breakdown.communication),
+            format_seconds(run.breakdown.communication),
+            "",
+        ],
+        [
+            "waiting for data",
+            format_seconds(prediction.breakdown.data),
+            format_seconds(run.breakdown.data),
+            "",
+        ],
+        ["first step", "", format_seconds(run.first_step_seconds), ""],
+    ]
+    table(["", "predicted>", "measured>", "error>"], rows)
+    scored = [epoch for epoch in run.epochs if epoch.validation_loss is not None]
+    if scored:
+        say()
+        table(
+            ["epoch>", "training time>", "validation loss>", "top-1 error>", "top-5 error>"],
+            [
+                [
+                    str(e.epoch + 1),
+                    format_seconds(e.seconds),
+                    f"{e.validation_loss:.4f}",
+                    f"{1 - (e.top1 or 0):.2%}",
+                    f"{1 - (e.top5 or 0):.2%}",
+                ]
+                for e in scored[-10:]
+            ],
+        )
+    say(f"\nLoss: {run.losses[0][1]:.4f} at the first step, {run.losses[-1][1]:.4f} at the last.")
+    if len(run.workers) > 1:
+        slowest = max(run.workers, key=lambda w: w.step_seconds - w.exposed_seconds)
+        say(
+            f"Slowest worker: {slowest.rank} ({format_seconds(slowest.step_seconds - slowest.exposed_seconds)} a step "
+            "without waiting for the others)."
+        )
+    say(f"Run {run.run_id}; everything about it: {run.folder}")
+
+
+def _off(error: float) -> str:
+    if abs(error) < 0.005:
+        return "right to half a percent"
+    return f"{abs(error):.1%} too {'long' if error > 0 else 'short'}"
+
+
+def _percent(error: float) -> str:
+    return f"{error:+.1%}"

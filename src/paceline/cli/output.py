@@ -1,0 +1,93 @@
+"""What commands print: tables and sentences for people, one JSON object for programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rich.console import Console
+
+WIDTH = 100  # tables fit it
+
+
+def emit(data: Mapping[str, Any]) -> None:
+    """Print one JSON object on standard output."""
+    json.dump(data, sys.stdout, indent=1, allow_nan=False)
+    sys.stdout.write("\n")
+
+
+def console(stderr: bool = False) -> Console:
+    """Return a console as wide as the terminal, at most :data:`WIDTH`, without colours in a pipe."""
+    from rich.console import Console
+
+    found = Console(stderr=stderr, highlight=False)
+    width = min(found.width, WIDTH) if found.is_terminal else WIDTH
+    return Console(stderr=stderr, highlight=False, width=width)
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> None:
+    """Print a table; columns whose head ends in ``>`` are aligned to the right, in ``~`` may wrap, others do not."""
+    from rich import box
+    from rich.table import Table
+
+    found = Table(box=box.SIMPLE_HEAD, title=title or None, title_justify="left", pad_edge=False, show_edge=False)
+    for column in columns:
+        found.add_column(
+            column.rstrip(">~"),
+            justify="right" if column.endswith(">") else "left",
+            no_wrap=not column.endswith("~"),
+            overflow="fold",
+        )
+    for row in rows:
+        found.add_row(*(_plain(cell) for cell in row))
+    console().print(found)
+
+
+def say(text: str = "") -> None:
+    """Print a paragraph, wrapped to the terminal; square brackets are text."""
+    console().print(text, markup=False)
+
+
+def headline(text: str) -> None:
+    """Print the answer, in bold on a terminal."""
+    console().print(text, markup=False, style="bold")
+
+
+def warn(text: str) -> None:
+    """Print a remark on standard error."""
+    console(stderr=True).print(text, markup=False, style="yellow")
+
+
+def _plain(cell: str) -> str:
+    from rich.markup import escape
+
+    return escape(cell)
+
+
+@contextmanager
+def progress(what: str, quiet: bool = False) -> Iterator[Callable[[str, float], None]]:
+    """Show a bar with an ETA on standard error and yield the function that moves it; silent outside a terminal."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    screen = console(stderr=True)
+    if quiet or not screen.is_terminal:
+        yield lambda label, share: None
+        return
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=screen,
+        transient=True,
+    ) as bar:
+        task = bar.add_task(what, total=1.0)
+        yield lambda label, share: bar.update(task, description=f"{what}: {label}" if label else what, completed=share)

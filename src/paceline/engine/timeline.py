@@ -1,0 +1,53 @@
+"""A played step as a Chrome trace, which Perfetto opens: one track a stream, one a wire's transfers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from paceline.engine.play import Played
+from paceline.engine.program import Work
+
+_COLOURS = {
+    Work.COMPUTE: "thread_state_running",
+    Work.OVERHEAD: "thread_state_runnable",
+    Work.DATA: "thread_state_iowait",
+    Work.COMMUNICATION: "rail_load",
+}
+
+
+def chrome_trace(played: Played, title: str) -> dict[str, Any]:
+    """Return the trace's JSON object; times are in microseconds, as the format has it."""
+    program = played.program
+    events: list[dict[str, Any]] = [_name("process_name", 0, 0, title)]
+    for number, stream in enumerate(program.streams):
+        owner = program.roles[stream.device] if stream.device >= 0 else None
+        label = f"{owner.name} x {owner.count}: {stream.name}" if owner and owner.count > 1 else stream.name
+        events.append(_name("thread_name", 0, number, label))
+    loose = len(program.streams)
+    if any(stream < 0 for stream in program.stream):
+        events.append(_name("thread_name", 0, loose, "transfers"))
+    for task, name in enumerate(program.names):
+        if played.end[task] <= played.start[task]:
+            continue
+        work = program.works[task]
+        event: dict[str, Any] = {
+            "name": name,
+            "cat": work.name.lower(),
+            "ph": "X",
+            "pid": 0,
+            "tid": program.stream[task] if program.stream[task] >= 0 else loose,
+            "ts": played.start[task] * 1e6,
+            "dur": (played.end[task] - played.start[task]) * 1e6,
+            "cname": _COLOURS[work],
+        }
+        if program.bytes[task]:
+            event["args"] = {
+                "bytes": program.bytes[task],
+                "links": [program.wires[wire].name for wire in program.routes[task]],
+            }
+        events.append(event)
+    return {"traceEvents": events, "displayTimeUnit": "ms", "otherData": {"title": title}}
+
+
+def _name(what: str, process: int, thread: int, label: str) -> dict[str, Any]:
+    return {"name": what, "ph": "M", "pid": process, "tid": thread, "args": {"name": label}}

@@ -1,0 +1,71 @@
+"""Launches a plan and keeps what came of it: the run's folder, the Run, and both in the store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from paceline.artefact import save, to_dict
+from paceline.errors import FileError, PacelineError
+from paceline.job.resolve import Case, load_case_data
+from paceline.launch.folder import RunFolder
+from paceline.launch.run import Run, collect
+from paceline.predict.prediction import Prediction
+from paceline.store.database import Store
+from paceline.store.home import new_run_folder, runs_home, store_path
+
+Hear = Callable[[dict[str, Any]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is to be launched: a case, the prediction of its plan, and how workers are set up."""
+
+    case: Case
+    prediction: Prediction
+    threads: int
+    device: str
+    unused_parameters: bool
+
+    def problem(self) -> PacelineError | None:
+        """Return why this machine cannot run it, or None."""
+        train, where = self.case.job.spec.train, self.case.job.where
+        if train.precision == "fp16":
+            return FileError(where, "train.precision", "is 'fp16', which needs loss scaling to train; take 'bf16'")
+        if not self.prediction.fits and self.device == "cpu":
+            need, have = self.prediction.memory_bytes, self.prediction.device_memory_bytes
+            return PacelineError(
+                f"each worker needs {need / 2**30:.1f} GiB and has {have / 2**30:.1f} GiB; lower train.batch_per_device"
+            )
+        return None
+
+
+def launch_local(order: Order, hear: Hear = lambda record: None, home: Path | None = None) -> Run:
+    """Train an order's plan with workers on this machine and return the Run.
+
+    The data is loaded once before anything is written, so that a wrong data set leaves no folder behind.
+    """
+    if problem := order.problem():
+        raise problem
+    load_case_data(order.case)
+    home = home or runs_home()
+    plan = order.prediction.plan
+    folder = RunFolder(new_run_folder(home, plan.strategy))
+    settings = {
+        "threads": order.threads,
+        "device": order.device,
+        "unused_parameters": order.unused_parameters,
+    }
+    folder.write(order.case.job, plan, order.prediction, settings)
+    with Store(store_path(home)) as store:
+        store.add(to_dict(order.prediction), run_id=folder.run_id)
+    from paceline.launch.local import run_local
+
+    run_local(folder, plan.devices, hear)
+    run = collect(folder, order.prediction, plan.devices)
+    save(run, folder.path / "run.json")
+    with Store(store_path(home)) as store:
+        store.add(to_dict(run), run_id=folder.run_id)
+    return run

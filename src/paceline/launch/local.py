@@ -1,0 +1,102 @@
+"""Launches workers on this machine through torch's elastic agent, as torchrun does, and waits for them."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from paceline.errors import RunError
+from paceline.launch.folder import RunFolder
+from paceline.launch.watch import follow
+
+
+def run_local(folder: RunFolder, workers: int, on_step: Callable[[dict[str, Any]], None]) -> None:
+    """Run ``workers`` workers of a run's folder to their end; a failure is a RunError with the first sentence.
+
+    ``on_step`` hears every record of worker 0 as it is written. Ctrl-C ends the workers before it goes on.
+    """
+    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException, Std
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    from paceline.launch.rendezvous import BACKEND, register
+
+    register()
+    logging.getLogger("torch.distributed").setLevel(logging.CRITICAL)
+    folder.logs.mkdir(exist_ok=True)
+    config = LaunchConfig(
+        min_nodes=1,
+        max_nodes=1,
+        nproc_per_node=workers,
+        run_id=folder.run_id,
+        rdzv_backend=BACKEND,
+        max_restarts=0,
+        monitor_interval=0.1,
+        local_addr="127.0.0.1",
+        logs_specs=DefaultLogsSpecs(log_dir=str(folder.logs), redirects=Std.ALL),
+    )
+    with _environment(_worker_environment()), _following(folder, on_step):
+        try:
+            elastic_launch(config, sys.executable)("-m", "paceline.launch.worker", str(folder.path))
+        except ChildFailedError as error:
+            raise RunError(failure(folder, workers, error)) from None
+        except SignalException as error:
+            raise KeyboardInterrupt from error
+
+
+def failure(folder: RunFolder, workers: int, error: Any) -> str:
+    """Return why a run failed: a worker's own sentence, else where its log is."""
+    for rank in range(workers):
+        path = folder.error(rank)
+        if path.exists():
+            return f"{path.read_text(encoding='utf-8').strip()} (worker {rank} of run {folder.run_id})"
+    rank, first = error.get_first_failure()
+    logs = sorted(folder.logs.glob(f"**/{rank}/stderr.log"))
+    tail = _last_line(logs[-1].read_text(encoding="utf-8", errors="replace")) if logs else ""
+    ended = f"was ended by signal {-first.exitcode}" if first.exitcode < 0 else f"ended with code {first.exitcode}"
+    log = logs[-1] if logs else folder.logs
+    return f"worker {rank} of run {folder.run_id} {ended}{f': {tail}' if tail else ''}; its log: {log}"
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1][:200] if lines else ""
+
+
+def _worker_environment() -> dict[str, str]:
+    return {
+        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),  # torch's own count is set from the plan
+        "TORCH_CPP_LOG_LEVEL": os.environ.get("TORCH_CPP_LOG_LEVEL", "ERROR"),
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+@contextlib.contextmanager
+def _environment(values: dict[str, str]) -> Iterator[None]:
+    before = {key: os.environ.get(key) for key in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            if value is None:
+                os.environ.pop(key, None)
+            else:
+                os.environ[key] = value
+
+
+@contextlib.contextmanager
+def _following(folder: RunFolder, on_step: Callable[[dict[str, Any]], None]) -> Iterator[None]:
+    over = threading.Event()
+    thread = threading.Thread(target=follow, args=(folder.records(0), over, on_step), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join(timeout=5)

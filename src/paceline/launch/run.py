@@ -1,0 +1,198 @@
+"""The Run: what happened, in the fields of a Prediction, so that the two subtract."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+from paceline.artefact import Artefact
+from paceline.engine.breakdown import Breakdown
+from paceline.launch.folder import RunFolder
+from paceline.predict.prediction import Prediction
+from paceline.strategy.contract import Plan
+from paceline.train.record import EpochRecord, StepRecord, read_records
+from paceline.workload.statistic import Z_80, robust_sigma, trimmed_mean
+
+_SETTLED = 3  # steps of an epoch that start-up may touch
+_LOSSES = 200  # points of the loss curve that a Run keeps; the records have them all
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """One worker as measured."""
+
+    rank: int
+    step_seconds: float
+    data_seconds: float
+    exposed_seconds: float
+    samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class EpochScore:
+    """An epoch's training time and validation."""
+
+    epoch: int
+    seconds: float
+    validation_loss: float | None
+    top1: float | None
+    top5: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Run(Artefact):
+    """A finished run. ``error`` is predicted over measured step time, less one.
+
+    ``accuracy`` is the best top-1 validation accuracy of any epoch, as a share. ``first_step_seconds`` shows the
+    loader's start-up, which ``step_seconds`` leaves out.
+    """
+
+    kind: ClassVar[str] = "run"
+
+    run_id: str
+    workload: str
+    cluster: str
+    plan: Plan
+    devices: int
+    hosts: int
+    global_batch: int
+    step_seconds: float
+    step_seconds_range: tuple[float, float]
+    samples_per_second: float
+    unit: str
+    tokens_per_second: float | None
+    epoch_samples: int
+    epoch_steps: int
+    epoch_seconds: float
+    total_seconds: float
+    breakdown: Breakdown
+    first_step_seconds: float
+    steps: int
+    losses: tuple[tuple[int, float], ...]
+    epochs: tuple[EpochScore, ...]
+    accuracy: float | None
+    workers: tuple[Worker, ...]
+    predicted_step_seconds: float
+    error: float
+    folder: str
+    source: str = "measured"
+    notes: tuple[str, ...] = field(default_factory=tuple)
+
+
+def collect(folder: RunFolder, prediction: Prediction, workers: int) -> Run:
+    """Return the run that the workers' records tell of."""
+    steps, epochs = _read(folder, workers)
+    whole, exposed, data = _per_step(steps)
+    settled = _settled(steps[0], whole)
+    seconds = trimmed_mean([whole[n] for n in settled])
+    exposed_seconds = trimmed_mean([exposed[n] for n in settled])
+    data_seconds = trimmed_mean([data[n] for n in settled])
+    full = max(sum(worker[n].samples for worker in steps) for n in range(len(whole)))
+    spread = Z_80 * robust_sigma([whole[n] for n in settled])
+    epoch_steps = prediction.epoch_steps
+    in_epochs = [epoch for epoch in epochs if epoch.seconds > 0]
+    complete = len(whole) >= epoch_steps
+    epoch_seconds = (
+        sum(epoch.seconds for epoch in in_epochs) / len(whole) * epoch_steps if complete else seconds * epoch_steps
+    )
+    top1 = [epoch.top1 for epoch in epochs if epoch.top1 is not None]
+    return Run(
+        run_id=folder.run_id,
+        workload=prediction.workload,
+        cluster=prediction.cluster,
+        plan=prediction.plan,
+        devices=prediction.devices,
+        hosts=prediction.hosts,
+        global_batch=full,
+        step_seconds=seconds,
+        step_seconds_range=(max(seconds - spread, 0.0), seconds + spread),
+        samples_per_second=full / seconds,
+        unit=prediction.unit,
+        tokens_per_second=_tokens(prediction, full / seconds),
+        epoch_samples=prediction.epoch_samples,
+        epoch_steps=epoch_steps,
+        epoch_seconds=epoch_seconds,
+        total_seconds=sum(epoch.seconds for epoch in epochs),
+        breakdown=Breakdown(
+            compute=max(seconds - exposed_seconds - data_seconds, 0.0),
+            communication=exposed_seconds,
+            bubble=0.0,
+            overhead=0.0,
+            data=data_seconds,
+        ),
+        first_step_seconds=whole[0],
+        steps=len(whole),
+        losses=_curve([_loss(steps, n) for n in range(len(whole))]),
+        epochs=tuple(EpochScore(e.epoch, e.seconds, e.validation_loss, e.top1, e.top5) for e in epochs),
+        accuracy=max(top1, default=None),
+        workers=tuple(_worker(rank, records, settled) for rank, records in enumerate(steps)),
+        predicted_step_seconds=prediction.step_seconds,
+        error=prediction.step_seconds / seconds - 1,
+        folder=str(folder.path),
+    )
+
+
+def _read(folder: RunFolder, workers: int) -> tuple[list[list[StepRecord]], list[EpochRecord]]:
+    steps: list[list[StepRecord]] = []
+    epochs: list[EpochRecord] = []
+    for rank in range(workers):
+        records = list(read_records(Path(folder.records(rank))))
+        steps.append([record for record in records if isinstance(record, StepRecord)])
+        if rank == 0:
+            epochs = [record for record in records if isinstance(record, EpochRecord)]
+    return steps, epochs
+
+
+def _per_step(steps: list[list[StepRecord]]) -> tuple[list[float], list[float], list[float]]:
+    """Return each step's seconds, exposed communication and wait for data, averaged over the workers."""
+    count, workers = min(map(len, steps)), len(steps)
+    whole = [sum(worker[n].step_seconds for worker in steps) / workers for n in range(count)]
+    exposed = [sum(worker[n].exposed_seconds for worker in steps) / workers for n in range(count)]
+    data = [sum(worker[n].data_seconds for worker in steps) / workers for n in range(count)]
+    return whole, exposed, data
+
+
+def _settled(records: Sequence[StepRecord], whole: Sequence[float]) -> list[int]:
+    """Return the full-sized steps that are not among the first of their epoch; all steps of a very short run."""
+    largest = max(record.samples for record in records)
+    firsts: dict[int, int] = {}
+    for record in records:
+        firsts.setdefault(record.epoch, record.step)
+    kept = [
+        n
+        for n in range(len(whole))
+        if records[n].samples == largest and records[n].step - firsts[records[n].epoch] >= _SETTLED
+    ]
+    return kept or list(range(len(whole)))
+
+
+def _loss(steps: list[list[StepRecord]], number: int) -> float:
+    return sum(worker[number].loss * worker[number].share for worker in steps)
+
+
+def _curve(losses: Sequence[float]) -> tuple[tuple[int, float], ...]:
+    """Return (step, loss) thinned evenly, with the first and the last."""
+    if len(losses) <= _LOSSES:
+        return tuple(enumerate(losses))
+    stride = math.ceil((len(losses) - 1) / (_LOSSES - 1))
+    kept = [*range(0, len(losses) - 1, stride), len(losses) - 1]
+    return tuple((n, losses[n]) for n in kept)
+
+
+def _tokens(prediction: Prediction, rate: float) -> float | None:
+    if prediction.tokens_per_second is None:
+        return None
+    return rate * prediction.tokens_per_second / prediction.samples_per_second
+
+
+def _worker(rank: int, records: Sequence[StepRecord], settled: Sequence[int]) -> Worker:
+    return Worker(
+        rank=rank,
+        step_seconds=trimmed_mean([records[n].step_seconds for n in settled]),
+        data_seconds=trimmed_mean([records[n].data_seconds for n in settled]),
+        exposed_seconds=trimmed_mean([records[n].exposed_seconds for n in settled]),
+        samples=sum(record.samples for record in records),
+    )

@@ -1,0 +1,82 @@
+"""A worker: ``python -m paceline.launch.worker RUN_FOLDER`` under any launcher that sets torchrun's variables."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import warnings
+from datetime import timedelta
+from pathlib import Path
+
+# Before torch is imported: Gloo takes its interface from here, and must not listen beyond this machine.
+if os.environ.get("MASTER_ADDR", "") in ("127.0.0.1", "localhost"):
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+
+import torch
+import torch.distributed as dist
+
+from paceline.artefact import write_text
+from paceline.errors import PacelineError
+from paceline.job.resolve import load_case, load_case_data
+from paceline.launch.folder import RunFolder
+from paceline.train.loop import Training, train
+from paceline.train.record import Recorder
+
+_PATIENCE = timedelta(minutes=10)  # how long a collective may wait for a worker
+
+
+def main(arguments: list[str]) -> int:
+    """Run one worker and return its exit code: 2 after a failure that has a sentence of its own."""
+    folder = RunFolder(Path(arguments[0]))
+    rank, workers = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    warnings.filterwarnings("ignore", message=".*barrier.*")
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the launcher too, which ends the workers in order
+    try:
+        run(folder, rank, workers)
+    except PacelineError as error:
+        write_text(f"{error}\n", folder.error(rank))
+        return 2
+    return 0
+
+
+def run(folder: RunFolder, rank: int, workers: int) -> None:
+    """Train this worker's part of the run."""
+    settings, plan = folder.settings(), folder.plan()
+    torch.set_num_threads(int(settings["threads"]))
+    device = torch.device("cpu")
+    if settings["device"] == "cuda":
+        device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+        torch.cuda.set_device(device)
+    case = load_case(folder.job())
+    data = load_case_data(case)
+    if workers > 1:
+        dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=_PATIENCE)
+    try:
+        training = Training(
+            source=case.source,
+            data=data,
+            spec=case.job.spec.train,
+            plan=plan,
+            rank=rank,
+            workers=workers,
+            device=device,
+            unused_parameters=bool(settings["unused_parameters"]),
+        )
+        with Recorder(folder.records(rank)) as recorder:
+            runner = train(training, recorder)
+        if rank == 0:
+            _save_weights(runner.model, folder.path / "model.pt")
+    finally:
+        if workers > 1:
+            dist.destroy_process_group()
+
+
+def _save_weights(model: torch.nn.Module, path: Path) -> None:
+    aside = path.with_suffix(".aside")
+    torch.save(model.state_dict(), aside)  # tensors only: read it back with weights_only=True
+    aside.replace(path)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

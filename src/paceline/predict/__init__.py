@@ -1,0 +1,1 @@
+"""Predictions: what a plan will take, in seconds, bytes and money, and why."""

@@ -1,0 +1,1 @@
+"""Recommendations: every plan that fits, ranked, with what would change the answer."""

@@ -1,0 +1,146 @@
+"""Ranks the space of plans for a question."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from paceline.cluster.cluster import Cluster
+from paceline.errors import PacelineError
+from paceline.predict.predict import Length, predict
+from paceline.predict.prediction import Prediction
+from paceline.recommend.recommendation import Dropped, Objective, Recommendation, Sensitivity
+from paceline.recommend.space import Limit, Question, batch_limit, plans
+from paceline.strategy.contract import Plan
+from paceline.units import format_bytes
+from paceline.workload.profile import Profile
+
+_CLOSE = 12  # plans that are asked again when something changes
+_EQUAL = 0.005  # a gain below this is no reason to leave defaults or to take more devices
+
+
+def recommend(question: Question, length: Length, objective: Objective = "time") -> Recommendation:
+    """Return the ranked plans of a question; a space without a plan that fits is a PacelineError."""
+    began = time.perf_counter()
+    limit = batch_limit(question)
+    fitting: list[Prediction] = []
+    dropped: list[Dropped] = []
+    for plan in plans(question):
+        try:
+            found = predict(question.profile, question.cluster, plan, length)
+        except PacelineError as error:
+            dropped.append(Dropped(plan, str(error)))
+            continue
+        if not found.fits:
+            over = found.memory_bytes - found.device_memory_bytes
+            dropped.append(Dropped(plan, f"out of memory by {format_bytes(over)}"))
+        elif found.global_batch > found.epoch_samples:
+            dropped.append(
+                Dropped(
+                    plan,
+                    f"a global batch of {found.global_batch} is more than the epoch's {found.epoch_samples} samples",
+                )
+            )
+        else:
+            fitting.append(_with_change(found, limit))
+    if not fitting:
+        raise PacelineError(f"no plan fits: {_nearest(dropped)}")
+    if objective == "cost" and fitting[0].cost is None:
+        raise PacelineError(f"cluster {question.cluster.name} has no [price], so plans cannot be ranked by cost")
+    ranked = rank(fitting, objective)
+    return Recommendation(
+        workload=question.profile.workload.name,
+        cluster=question.cluster.name,
+        objective=objective,
+        plans=tuple(ranked),
+        dropped=tuple(dropped),
+        sensitivity=tuple(_sensitivity(question, length, objective, ranked)),
+        batch_limit=limit.global_batch,
+        batch_limit_source=limit.why,
+        seconds_spent=time.perf_counter() - began,
+    )
+
+
+def rank(predictions: Iterable[Prediction], objective: Objective) -> list[Prediction]:
+    """Return predictions best first; those that change the update rule come after all others.
+
+    Among plans within half a percent of each other the one that asks for less (devices, then memory) is better: a
+    prediction cannot tell them apart, a bill can.
+    """
+    ordered = sorted(predictions, key=lambda p: (p.changes_update is not None, _value(p, objective)))
+    ranked: list[Prediction] = []
+    while ordered:
+        first = ordered[0]
+        ties = [
+            p
+            for p in ordered
+            if (p.changes_update is None) == (first.changes_update is None)
+            and _value(p, objective) <= _value(first, objective) * (1 + _EQUAL)
+        ]
+        chosen = min(ties, key=lambda p: (p.devices, p.memory_bytes, _value(p, objective)))
+        ordered.remove(chosen)
+        ranked.append(chosen)
+    return ranked
+
+
+def _value(prediction: Prediction, objective: Objective) -> float:
+    if objective == "memory":
+        return float(prediction.memory_bytes)
+    if objective == "cost" and prediction.cost is not None:
+        return prediction.cost.epoch
+    return prediction.epoch_seconds
+
+
+def _with_change(prediction: Prediction, limit: Limit) -> Prediction:
+    if prediction.changes_update or prediction.global_batch <= limit.global_batch:
+        return prediction
+    what = f"a global batch of {prediction.global_batch}, above {limit.global_batch} ({limit.why})"
+    return replace(prediction, changes_update=what)
+
+
+def _nearest(dropped: list[Dropped]) -> str:
+    """Return the drop that is easiest to mend, in words."""
+    last = min(dropped, key=lambda drop: (drop.plan.batch_per_device, -drop.plan.devices), default=None)
+    return f"{last.plan}: {last.reason}" if last else "the space of plans is empty (does train.global_batch divide?)"
+
+
+def _sensitivity(
+    question: Question, length: Length, objective: Objective, ranked: list[Prediction]
+) -> Iterable[Sensitivity]:
+    """Ask the best plans again with another network or other devices."""
+    best = ranked[0]
+    candidates = [p for p in ranked[:_CLOSE] if (p.changes_update is None) == (best.changes_update is None)]
+    changes: tuple[tuple[str, Callable[[Question], Question]], ...] = (
+        ("the network between hosts were half as fast", lambda q: _network(q, 0.5)),
+        ("the network between hosts were twice as fast", lambda q: _network(q, 2.0)),
+        ("the network between hosts were ten times as fast", lambda q: _network(q, 10.0)),
+        ("the devices were twice as fast", lambda q: _devices(q, 0.5)),
+    )
+    for words, change in changes:
+        if "network" in words and question.cluster.hosts == 1:
+            continue
+        other = change(question)
+        found = [predict(other.profile, other.cluster, p.plan, length) for p in candidates]
+        winner = rank(found, objective)[0]
+        yield Sensitivity(words, winner.plan, winner.epoch_seconds, _same(winner.plan, best.plan))
+
+
+def _same(first: Plan, second: Plan) -> bool:
+    return (first.strategy, first.devices, first.batch_per_device) == (
+        second.strategy,
+        second.devices,
+        second.batch_per_device,
+    )
+
+
+def _network(question: Question, factor: float) -> Question:
+    cluster: Cluster = question.cluster
+    link = replace(cluster.network, bandwidth=cluster.network.bandwidth * factor)
+    return replace(question, cluster=replace(cluster, network=link))
+
+
+def _devices(question: Question, factor: float) -> Question:
+    profile: Profile = question.profile
+    timings = tuple(timing.scaled(factor) for timing in profile.timings)
+    return replace(question, profile=replace(profile, timings=timings))

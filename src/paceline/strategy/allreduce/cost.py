@@ -1,0 +1,85 @@
+"""allreduce: the tasks of a step by the bucket queue, and its memory.
+
+    layer l's gradients are ready at r_l; a bucket starts at max(its last r_l, the end of the bucket before it);
+    step = max(end of backward, end of the last bucket) + optimizer                     (Li et al. 2020; MG-WFBP)
+
+Known error: the engine takes the workers as equally fast, so what a real step loses to the slowest of them is missing.
+"""
+
+from __future__ import annotations
+
+from paceline.engine.collective import all_reduce
+from paceline.engine.group import group_of
+from paceline.engine.program import Builder
+from paceline.strategy.allreduce.bucket import buckets, ready_order
+from paceline.strategy.allreduce.plan import COMPRESSIONS
+from paceline.strategy.compute import add_backward, add_forward, add_optimizer, add_start
+from paceline.strategy.contract import Memory, Situation, Step
+from paceline.strategy.footprint import replica_memory
+from paceline.workload.device import find_device
+from paceline.workload.workload import Workload
+
+
+def step(situation: Situation) -> Step:
+    """Return one step of one replica; all of them do the same."""
+    plan, cluster = situation.plan, situation.cluster
+    timing = situation.profile.at(plan.batch_per_device)
+    workload = situation.profile.workload
+    group = group_of(cluster)
+    passes = int(plan.knobs["accumulate"])
+    build = Builder()
+    device = build.role("device", plan.devices)
+    compute = build.stream("compute", device)
+    # Where ranks share the cores that compute, a transfer cannot hide behind the backward: it takes its turn.
+    wire = compute if group.backend.on_device else build.stream("all-reduce", device)
+    done = add_start(build, compute, timing)
+    for _ in range(passes - 1):
+        done = add_forward(build, compute, workload, timing, [done])
+        done = add_backward(build, compute, workload, timing, [done]).last
+    done = add_forward(build, compute, workload, timing, [done])
+    copies = _copy_seconds(workload, cluster.device)
+    backward = add_backward(build, compute, workload, timing, [done], copies)
+    ready = list(ready_order([layer.parameter_sizes for layer in workload.layers]))
+    sent = [backward.last]
+    for number, bucket in enumerate(buckets((size for _, size in ready), float(plan.knobs["bucket_mb"]))):
+        size = travelling_bytes(bucket.bytes, workload.precision, str(plan.knobs["compression"]))
+        cost = all_reduce(group, size, str(plan.knobs["algorithm"]))
+        after = backward.tasks[ready[bucket.members[-1]][0]] if plan.knobs["overlap"] else backward.last
+        task = _transfer(build, f"all-reduce {number} ({cost.algorithm})", wire, cost.seconds, after, device)
+        sent.append(task)
+    add_optimizer(build, compute, timing, sent)
+    return Step(
+        build.build(),
+        samples=plan.devices * plan.batch_per_device * passes,
+        network=group.where,
+        network_spread=group.spread or 0.1,
+        notes=cluster.guessed(),
+    )
+
+
+def _transfer(build: Builder, name: str, stream: int, seconds: float, after: int, device: int) -> int:
+    return build.transfer(name, 0, (), seconds, [after], device=device, stream=stream)
+
+
+def travelling_bytes(size: int, precision: str, compression: str) -> float:
+    """Return the bytes that a bucket of gradients becomes on the wire."""
+    width = 8 if precision == "fp64" else 4
+    return size * min(COMPRESSIONS[compression], width) / width if compression != "none" else size
+
+
+def _copy_seconds(workload: Workload, device_name: str) -> list[float]:
+    """Return, per layer, the copy of its gradients into their bucket: read once, write once."""
+    device = find_device(device_name)
+    rate = 0.7 * device.memory_bandwidth / 8
+    return [2 * layer.parameter_bytes / rate for layer in workload.layers]
+
+
+def memory(situation: Situation) -> Memory:
+    """Return a replica's memory: gradients are views into the buckets, compression needs the largest bucket again."""
+    compression = str(situation.plan.knobs["compression"])
+    extra = 0
+    if compression != "none":
+        sizes = (size for _, size in ready_order([x.parameter_sizes for x in situation.profile.workload.layers]))
+        filled = buckets(sizes, float(situation.plan.knobs["bucket_mb"]))
+        extra = max((bucket.bytes for bucket in filled), default=0) // 2
+    return replica_memory(situation, extra)

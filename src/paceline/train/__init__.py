@@ -1,0 +1,1 @@
+"""The loop that every strategy shares: recipe, learning rate, precision, checkpoints."""

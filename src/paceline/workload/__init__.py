@@ -1,0 +1,1 @@
+"""Workloads: what a model costs layer by layer, traced without memory, measured or modelled on a device."""

@@ -1,0 +1,140 @@
+"""The Workload: a traced model as layers in execution order, and the tensors that flow between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
+from typing import ClassVar
+
+from paceline.artefact import Artefact
+
+OUTSIDE = -1  # the producer of what enters the model
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One leaf module's call, or the functional work of a container between two such calls."""
+
+    name: str
+    kind: str
+    flops: int  # forward; a multiply-add is two
+    backward_flops: int
+    parameter_sizes: tuple[int, ...]  # bytes of each parameter tensor that this layer uses first
+    parameters: int
+    kept_bytes: int  # saved by autograd here and by no earlier layer
+    output_bytes: int  # of the tensors made here that a later layer or the caller reads
+    forward_bytes: int  # read and written by the kernels
+    backward_bytes: int
+    forward_kernels: int
+    backward_kernels: int
+
+    @property
+    def parameter_bytes(self) -> int:
+        """Bytes of the parameters, a tied one counted where it is used first."""
+        return sum(self.parameter_sizes)
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A tensor that leaves its layer: who made it, who reads it last, how large it is."""
+
+    producer: int
+    consumer: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Workload(Artefact):
+    """A traced model at one batch size.
+
+    Layers stand in the order of their execution, so a pipeline cut is a position in that order. ``unit`` is what a
+    sample is called ("images", "sequences"); ``tokens`` is the number of tokens in one sample, 0 for images.
+    """
+
+    kind: ClassVar[str] = "workload"
+
+    name: str
+    batch: int
+    precision: str
+    layers: tuple[Layer, ...]
+    edges: tuple[Edge, ...]
+    input_bytes: int
+    parameters: int
+    parameter_bytes: int
+    buffer_bytes: int
+    unused_parameters: tuple[str, ...] = ()
+    unit: str = "images"
+    tokens: int = 0
+
+    @property
+    def flops(self) -> int:
+        """Forward FLOPs of one batch."""
+        return sum(layer.flops for layer in self.layers)
+
+    @property
+    def backward_flops(self) -> int:
+        """Backward FLOPs of one batch."""
+        return sum(layer.backward_flops for layer in self.layers)
+
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes that autograd keeps from the forward for the backward."""
+        return sum(layer.kept_bytes for layer in self.layers)
+
+    def cut_bytes(self) -> tuple[int, ...]:
+        """Return, for the cut behind each layer, the bytes that must cross it in the forward direction.
+
+        A skip connection crosses every cut between its ends; a tensor read by several later layers crosses once.
+        """
+        change = [0] * (len(self.layers) + 1)
+        for edge in self.edges:
+            change[max(edge.producer, 0)] += edge.bytes
+            change[edge.consumer] -= edge.bytes
+        return tuple(accumulate(change))[: len(self.layers)]
+
+    def at(self, batch: int) -> Workload:
+        """Return the same workload at another batch size.
+
+        Everything but parameters and kernel counts is taken as proportional to the batch. What does not grow with it
+        (masks, positional tables) is below 0.5 % of the suite's bytes; trace again at the new size where that matters.
+        """
+        if batch == self.batch:
+            return self
+        share = batch / self.batch
+        return replace(
+            self,
+            batch=batch,
+            layers=tuple(_scaled(layer, share) for layer in self.layers),
+            edges=tuple(replace(edge, bytes=round(edge.bytes * share)) for edge in self.edges),
+            input_bytes=round(self.input_bytes * share),
+        )
+
+
+def _scaled(layer: Layer, share: float) -> Layer:
+    # Weights are read whatever the batch: only the rest of a kernel's traffic grows.
+    fixed = layer.parameter_bytes
+    return replace(
+        layer,
+        flops=round(layer.flops * share),
+        backward_flops=round(layer.backward_flops * share),
+        kept_bytes=round(layer.kept_bytes * share),
+        output_bytes=round(layer.output_bytes * share),
+        forward_bytes=_grown(layer.forward_bytes, fixed, share),
+        backward_bytes=_grown(layer.backward_bytes, 2 * fixed, share),
+    )
+
+
+def _grown(total: int, fixed: int, share: float) -> int:
+    fixed = min(fixed, total)
+    return fixed + round((total - fixed) * share)
+
+
+def stage_ranges(layers: int, cuts: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """Return the half-open layer ranges between cuts.
+
+    >>> stage_ranges(10, [4, 7])
+    ((0, 4), (4, 7), (7, 10))
+    """
+    bounds = [0, *cuts, layers]
+    return tuple((low, high) for low, high in pairwise(bounds))
