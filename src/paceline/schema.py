@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic_core import InitErrorDetails
 
 from paceline.errors import FileError, suggestion
 from paceline.units import parse_bandwidth, parse_bytes, parse_price, parse_seconds
@@ -81,13 +82,50 @@ def explain(error: ValidationError, kind: object) -> tuple[str, str]:
             return key, f"is {_shown(problem['input'])}, must be a table"
         case "literal_error":
             return key, f"is {_shown(problem['input'])}, must be {problem['ctx']['expected']}"
+        case "list_type" | "tuple_type" if isinstance(problem["input"], Mapping):
+            return key, f"is one table, must be a list of tables: write [[{path[-1]}]]"
+        case kind_of_problem if kind_of_problem in _KINDS:
+            return key, f"is {_shown(problem['input'])}, must be {_KINDS[kind_of_problem]}"
+        case kind_of_problem if kind_of_problem in _BOUNDS:
+            word, name = _BOUNDS[kind_of_problem]
+            bound = problem["ctx"][name]
+            shown = f"{bound:g}" if isinstance(bound, float) else str(bound)
+            return key, f"is {_shown(problem['input'])}, must be {word} {shown}"
         case _:
             text = problem["msg"].replace("Input should be", "must be").replace("Value should", "must")
             return key, f"is {_shown(problem['input'])}, {text[0].lower()}{text[1:]}"
 
 
+def wrong_key(key: str, value: object, what: str) -> ValidationError:
+    """Return what a section's validator raises to name a key of its own; a ValueError would lose it."""
+    details = InitErrorDetails(type="value_error", loc=(key,), input=value, ctx={"error": ValueError(what)})
+    return ValidationError.from_exception_data("section", [details])
+
+
+# pydantic's kinds of problems, in the words of someone who writes a TOML file.
+_KINDS = {
+    "string_type": "a text in quotes",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "list_type": "a list in square brackets",
+    "tuple_type": "a list in square brackets",
+    "string_too_short": "a text that is not empty",
+}
+_BOUNDS = {
+    "greater_than": ("above", "gt"),
+    "greater_than_equal": ("at least", "ge"),
+    "less_than": ("below", "lt"),
+    "less_than_equal": ("at most", "le"),
+    "too_short": ("a list of at least", "min_length"),
+    "string_too_long": ("a text of at most", "max_length"),
+}
+
+
 def _shown(value: object) -> str:
-    text = repr(value).replace("\n", " ")
+    text = str(value).lower() if isinstance(value, bool) else repr(value).replace("\n", " ")
     return text if len(text) <= 60 else text[:57] + "..."
 
 

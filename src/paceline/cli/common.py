@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
+
+from paceline.errors import FileError, PacelineError
 
 if TYPE_CHECKING:
     from paceline.job.resolve import Case
@@ -26,6 +31,34 @@ def open_case(job: Path | None, overrides: tuple[str, ...]) -> Case:
     from paceline.job.resolve import load_case
 
     return load_case(read_job(job, overrides))
+
+
+@contextmanager
+def blaming(case: Case, key: str) -> Iterator[None]:
+    """Let what fails inside name the job and a key of it."""
+    try:
+        yield
+    except FileError:
+        raise
+    except PacelineError as error:
+        raise FileError(case.job.where, key, str(error)) from error
+
+
+def writable(flag: str, path: Path | None) -> None:
+    """Refuse a place that cannot take a file, before the work that would be lost."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise FileError(flag, "", f"names {path}, which is a folder; name a file in it")
+    there = next((folder for folder in path.absolute().parents if folder.exists()), path)
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise FileError(flag, "", f"names {path}, and {there} cannot be written to; choose another place")
+
+
+def at_least(flag: str, value: int, least: int) -> None:
+    """Refuse a number that is too small."""
+    if value < least:
+        raise FileError(flag, "", f"is {value}, must be at least {least}")
 
 
 def open_profile(case: Case, quiet: bool, seconds: float | None = None) -> Profile:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from cyclopts import App, CycloptsError, Group
 
 from paceline import __version__
-from paceline.errors import PacelineError
+from paceline.errors import FileError, PacelineError
 
 FAILED = 2  # exit code of every failure that is the user's to mend
 _INTERRUPTED = 130
@@ -41,7 +41,7 @@ _COMMANDS = (
     ("strategies", "lists:strategies", _LOOK, "List the strategies and their knobs."),
     ("devices", "lists:devices", _LOOK, "List the devices that have a model."),
     ("clusters", "lists:clusters", _LOOK, "List the cluster presets."),
-    ("cluster", "cluster:APP", _LOOK, "Show a cluster."),
+    ("cluster", "cluster:APP", _LOOK, "Show a cluster; measure the links of this one."),
 )
 
 APP = App(
@@ -75,13 +75,27 @@ def run(arguments: Sequence[str]) -> int:
     except PacelineError as error:
         if debug:
             raise
-        return _fail(str(error))
+        return _fail(_with_blame(error, words))
     except KeyboardInterrupt:
         print("paceline: interrupted", file=sys.stderr)
         return _INTERRUPTED
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def _with_blame(error: PacelineError, words: Sequence[str]) -> str:
+    """Return the sentence of a failure; a key that an override has set is the override's fault, not the file's."""
+    if isinstance(error, FileError) and any(f"{error.key}.".startswith(f"{key}.") for key in _overridden(words)):
+        return ": ".join(part for part in ("--set", error.key, error.what) if part)
+    return str(error)
+
+
+def _overridden(words: Sequence[str]) -> Iterator[str]:
+    for word, following in zip(words, [*words[1:], ""]):
+        flag, equals, inline = word.partition("=")
+        if flag in ("--set", "-s"):
+            yield (inline if equals else following).partition("=")[0].strip()
 
 
 def _fail(sentence: str) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from paceline.cli.common import JobFile, Json, Quiet, Set, open_case, open_profile
+from paceline.cli.common import JobFile, Json, Quiet, Set, blaming, open_case, open_profile, writable
 from paceline.cli.output import emit, headline, say, table
 from paceline.cli.words import breakdown_rows, memory_line, plan_line, prediction_line
 
@@ -33,6 +33,8 @@ def predict(
     from paceline.job.resolve import length_of, plan_of
     from paceline.predict.predict import predict_played
 
+    writable("--trace", trace)
+    writable("--output", output)
     case = open_case(job, set_)
     plan, length = plan_of(case), length_of(case)
     profile = open_profile(case, quiet or json)
@@ -40,7 +42,8 @@ def predict(
         from paceline.cli.recommend import best_plan
 
         plan = best_plan(case, profile, length)
-    found = predict_played(profile, case.cluster, plan, length)
+    with blaming(case, "plan"):
+        found = predict_played(profile, case.cluster, plan, length)
     if trace is not None:
         write_json(chrome_trace(found.played, f"{case.name}: {plan} on {case.cluster.name} (predicted)"), trace)
     if output is not None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from paceline.cli.common import JobFile, Json, Quiet, Set, open_case
+from paceline.cli.common import JobFile, Json, Quiet, Set, at_least, open_case, writable
 from paceline.cli.output import emit, headline, progress, say, table
 from paceline.errors import FileError
 from paceline.units import format_bytes, format_count, format_seconds
@@ -42,6 +42,8 @@ def profile(
     Measures on this machine where the job's cluster is this machine or --device is cpu or cuda; models the cluster's
     device otherwise.
     """
+    at_least("--layers", layers, 0)
+    writable("--output", output)
     case = open_case(job, set_)
     found = _profile(case, device, seconds, batches, quiet or json)
     if output is not None:

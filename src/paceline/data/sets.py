@@ -33,7 +33,7 @@ SETS: tuple[NamedSet, ...] = (
 
 def known_names() -> list[str]:
     """Return the names without their arguments, for error messages."""
-    return [entry.name.partition(":")[0] for entry in SETS if not entry.name.startswith("file.py")]
+    return sorted({entry.name.partition(":")[0] for entry in SETS if not entry.name.startswith("file.py")})
 
 
 def data_home() -> Path:

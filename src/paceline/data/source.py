@@ -79,7 +79,7 @@ def load_data(
 
             raw = read_custom(spec.name, inputs, targets, where, base)
         case _:
-            what = UnknownNameError("data set", spec.name, known_names(), "paceline data list").what
+            what = UnknownNameError("data set", spec.name, known_names(), "`paceline data list`").what
             raise FileError(where, "data.name", what)
     return _fitted(raw, spec, inputs, targets, where)
 

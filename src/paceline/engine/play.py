@@ -1,6 +1,7 @@
 """Plays a Program: a discrete-event simulation with serial streams and fairly shared links.
 
-This is the plain reference. Complexity: O((tasks + dependencies) log tasks) for streams; each start or end of a
+Everything that ends at one moment ends before any stream chooses its next task, so the numbers of tasks decide nothing
+but ties of priority. This is the plain reference. Complexity: O((tasks + dependencies) log tasks) for streams; each start or end of a
 transfer costs one sharing of the links that are in use.
 """
 
@@ -47,6 +48,7 @@ class _Player:
                 self.then[before].append(number)
         self.waiting: list[list[tuple[int, int, int]]] = [[] for _ in program.streams]
         self.busy = [False] * len(program.streams)
+        self.touched: list[int] = []  # streams that may have something to choose now
         self.events: list[tuple[float, int, int]] = []  # (time, task, 0 = latency over, 1 = done)
         self.flowing: dict[int, float] = {}  # transfer -> bits left
         self.rates: dict[int, float] = {}
@@ -59,6 +61,7 @@ class _Player:
         for number, missing in enumerate(self.missing):
             if not missing:
                 self.ready(number)
+        self.feed()
         while self.events or self.flowing:
             self.advance()
         if self.done != len(self.program):
@@ -73,12 +76,14 @@ class _Player:
             return
         self.arrivals += 1
         heapq.heappush(self.waiting[stream], (self.program.priority[number], self.arrivals, number))
-        self.feed(stream)
+        self.touched.append(stream)
 
-    def feed(self, stream: int) -> None:
-        if not self.busy[stream] and self.waiting[stream]:
-            self.busy[stream] = True
-            self.begin(heapq.heappop(self.waiting[stream])[2])
+    def feed(self) -> None:
+        for stream in self.touched:
+            if not self.busy[stream] and self.waiting[stream]:
+                self.busy[stream] = True
+                self.begin(heapq.heappop(self.waiting[stream])[2])
+        self.touched.clear()
 
     def begin(self, number: int) -> None:
         self.start[number] = self.now
@@ -106,6 +111,7 @@ class _Player:
             else:
                 self.flowing[number] = self.program.bytes[number] * 8
                 changed = True
+        self.feed()
         if changed:
             self.rates = fair_rates({n: self.program.routes[n] for n in self.flowing}, self.bandwidths)
 
@@ -119,4 +125,4 @@ class _Player:
         stream = self.program.stream[number]
         if stream >= 0:
             self.busy[stream] = False
-            self.feed(stream)
+            self.touched.append(stream)

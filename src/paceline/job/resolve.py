@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -125,8 +126,18 @@ def measured_profile(
         threads=(case.cluster.threads_per_device or 0) if case.measurable else 0,
         batches=batches,
         seconds=seconds,
+        crowd=_crowd(case) if case.measurable and device == "cpu" else None,
         progress=progress,
     )
+
+
+def _crowd(case: Case) -> Callable[[], AbstractContextManager[None]] | None:
+    others = case.cluster.devices_per_host - 1
+    if others < 1:
+        return None
+    from paceline.job.sibling import busy_siblings
+
+    return lambda: busy_siblings(case.job, others, case.cluster.threads_per_device or 1)
 
 
 def batch_ladder(batch: int) -> tuple[int, ...]:
@@ -141,22 +152,26 @@ def batch_ladder(batch: int) -> tuple[int, ...]:
     return tuple(sizes) if sizes[-1] == batch else (*sizes, batch)
 
 
+def devices_of(case: Case) -> int | None:
+    """Return the number of devices that a job's plan asks for, or None where it is free."""
+    devices = case.job.spec.plan.get("devices")
+    if devices is None:
+        return None
+    if not isinstance(devices, int) or isinstance(devices, bool) or devices < 1:
+        raise FileError(case.job.where, "plan.devices", f"is {devices!r}, must be a whole number from 1")
+    if devices > case.cluster.devices:
+        has = case.cluster.devices
+        raise FileError(case.job.where, "plan.devices", f"is {devices}, but the cluster {case.cluster.name} has {has}")
+    return devices
+
+
 def plan_of(case: Case) -> Plan | None:
     """Return the plan that a job fixes, or None where it asks for the best (``strategy = "auto"`` or none named)."""
-    spec = case.job.spec
-    table = dict(spec.plan)
+    table = {key: value for key, value in case.job.spec.plan.items() if key != "devices"}
     name = table.pop("strategy", AUTO)
     if not isinstance(name, str):
         raise FileError(case.job.where, "plan.strategy", f"is {name!r}, must be a name in quotes")
-    devices = table.pop("devices", None)
-    if devices is not None and (not isinstance(devices, int) or isinstance(devices, bool) or devices < 1):
-        raise FileError(case.job.where, "plan.devices", f"is {devices!r}, must be a whole number from 1")
-    if devices is not None and devices > case.cluster.devices:
-        raise FileError(
-            case.job.where,
-            "plan.devices",
-            f"is {devices}, but the cluster {case.cluster.name} has {case.cluster.devices}",
-        )
+    devices = devices_of(case)
     if name == AUTO:
         if table:
             key = next(iter(table))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from paceline.artefact import save, to_dict
+from paceline.artefact import save, to_dict, write_json
 from paceline.errors import FileError, PacelineError
 from paceline.job.resolve import Case, load_case_data
 from paceline.launch.folder import RunFolder
@@ -63,9 +63,21 @@ def launch_local(order: Order, hear: Hear = lambda record: None, home: Path | No
         store.add(to_dict(order.prediction), run_id=folder.run_id)
     from paceline.launch.local import run_local
 
-    run_local(folder, plan.devices, hear)
+    try:
+        run_local(folder, plan.devices, hear)
+    except (PacelineError, KeyboardInterrupt) as error:
+        _record_failure(folder, home, str(error) or "interrupted")
+        raise
     run = collect(folder, order.prediction, plan.devices)
     save(run, folder.path / "run.json")
     with Store(store_path(home)) as store:
         store.add(to_dict(run), run_id=folder.run_id)
     return run
+
+
+def _record_failure(folder: RunFolder, home: Path, why: str) -> None:
+    """Leave in folder and store that a run ended before its time, so that nobody takes its records for a whole run."""
+    failure = {"kind": "failure", "version": 1, "run_id": folder.run_id, "why": why}
+    write_json(failure, folder.path / "failure.json")
+    with Store(store_path(home)) as store:
+        store.add(failure, run_id=folder.run_id)

@@ -7,7 +7,8 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from paceline.errors import RunError
@@ -20,6 +21,17 @@ def run_local(folder: RunFolder, workers: int, on_step: Callable[[dict[str, Any]
 
     ``on_step`` hears every record of worker 0 as it is written. Ctrl-C ends the workers before it goes on.
     """
+    with _following(folder, on_step):
+        ended = run_module("paceline.launch.worker", [str(folder.path)], workers, folder.run_id, folder.logs)
+    if ended is not None:
+        raise RunError(failure(folder, workers, ended))
+
+
+def run_module(module: str, arguments: Sequence[str], workers: int, run_id: str, logs: Path) -> Any:
+    """Run ``workers`` processes of a module under torch's agent, joined by a store on loopback.
+
+    Returns None, or torch's ChildFailedError if one of them failed (the agent has ended the others then).
+    """
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException, Std
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
@@ -28,25 +40,26 @@ def run_local(folder: RunFolder, workers: int, on_step: Callable[[dict[str, Any]
 
     register()
     logging.getLogger("torch.distributed").setLevel(logging.CRITICAL)
-    folder.logs.mkdir(exist_ok=True)
+    logs.mkdir(parents=True, exist_ok=True)
     config = LaunchConfig(
         min_nodes=1,
         max_nodes=1,
         nproc_per_node=workers,
-        run_id=folder.run_id,
+        run_id=run_id,
         rdzv_backend=BACKEND,
         max_restarts=0,
         monitor_interval=0.1,
         local_addr="127.0.0.1",
-        logs_specs=DefaultLogsSpecs(log_dir=str(folder.logs), redirects=Std.ALL),
+        logs_specs=DefaultLogsSpecs(log_dir=str(logs), redirects=Std.ALL),
     )
-    with _environment(_worker_environment()), _following(folder, on_step):
+    with _environment(_worker_environment()):
         try:
-            elastic_launch(config, sys.executable)("-m", "paceline.launch.worker", str(folder.path))
+            elastic_launch(config, sys.executable)("-m", module, *arguments)
         except ChildFailedError as error:
-            raise RunError(failure(folder, workers, error)) from None
+            return error
         except SignalException as error:
             raise KeyboardInterrupt from error
+    return None
 
 
 def failure(folder: RunFolder, workers: int, error: Any) -> str:

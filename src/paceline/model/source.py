@@ -76,7 +76,7 @@ def load_model(spec: ModelSpec, where: str | Path = "job", base: Path = Path()) 
         raise FileError(where, "model.name", f"is {spec.name!r}, needs the factory's name: '{spec.name}:build'")
     entry = SUITE.get(spec.name)
     if entry is None:
-        what = UnknownNameError("model", spec.name, SUITE, "paceline models").what
+        what = UnknownNameError("model", spec.name, SUITE, "`paceline models`").what
         raise FileError(where, "model.name", f"{what}; a model of your own is 'file.py:factory'")
     if entry.size is not None:
         style, inputs, targets = None, *_transformer_shapes(entry, spec, where)

@@ -42,7 +42,7 @@ def predict(profile: Profile, cluster: Cluster, plan: Plan, length: Length) -> P
 def predict_played(profile: Profile, cluster: Cluster, plan: Plan, length: Length) -> PlayedPlan:
     """Return the prediction of a plan with its timeline."""
     strategy = find_strategy(plan.strategy)
-    situation = Situation(profile, cluster.subset(plan.devices), plan)
+    situation = Situation(profile, cluster.subset(plan.devices), plan, cluster.devices_per_host)
     if problem := strategy.problem(situation):
         raise PacelineError(f"this plan cannot run: {problem}")
     step = strategy.step(situation)

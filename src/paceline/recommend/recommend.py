@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import heapq
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from paceline.cluster.cluster import Cluster
@@ -66,22 +67,34 @@ def rank(predictions: Iterable[Prediction], objective: Objective) -> list[Predic
     """Return predictions best first; those that change the update rule come after all others.
 
     Among plans within half a percent of each other the one that asks for less (devices, then memory) is better: a
-    prediction cannot tell them apart, a bill can.
+    prediction cannot tell them apart, a bill can. O(n log n).
     """
-    ordered = sorted(predictions, key=lambda p: (p.changes_update is not None, _value(p, objective)))
-    ranked: list[Prediction] = []
-    while ordered:
-        first = ordered[0]
-        ties = [
-            p
-            for p in ordered
-            if (p.changes_update is None) == (first.changes_update is None)
-            and _value(p, objective) <= _value(first, objective) * (1 + _EQUAL)
-        ]
-        chosen = min(ties, key=lambda p: (p.devices, p.memory_bytes, _value(p, objective)))
-        ordered.remove(chosen)
-        ranked.append(chosen)
-    return ranked
+    every = list(predictions)
+    kept = [p for p in every if p.changes_update is None]
+    changed = [p for p in every if p.changes_update is not None]
+    return [*_ranked(kept, objective), *_ranked(changed, objective)]
+
+
+def _ranked(predictions: list[Prediction], objective: Objective) -> Iterator[Prediction]:
+    """Yield the most modest plan of those that tie with the best one left, again and again.
+
+    The best one left only gets worse, so the plans that tie with it enter a heap once each, in the order of their value.
+    """
+    ordered = sorted(predictions, key=lambda p: _value(p, objective))
+    taken = [False] * len(ordered)
+    ties: list[tuple[int, int, float, int]] = []
+    first = entered = 0
+    while first < len(ordered):
+        bound = _value(ordered[first], objective) * (1 + _EQUAL)
+        while entered < len(ordered) and _value(ordered[entered], objective) <= bound:
+            found = ordered[entered]
+            heapq.heappush(ties, (found.devices, found.memory_bytes, _value(found, objective), entered))
+            entered += 1
+        chosen = heapq.heappop(ties)[-1]
+        taken[chosen] = True
+        yield ordered[chosen]
+        while first < len(ordered) and taken[first]:
+            first += 1
 
 
 def _value(prediction: Prediction, objective: Objective) -> float:

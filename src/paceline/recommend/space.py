@@ -26,6 +26,7 @@ class Question:
     cluster: Cluster
     train: TrainSpec
     vary_batch: bool = True
+    devices: int | None = None  # only plans on so many
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class Limit:
 
 def plans(question: Question) -> Iterator[Plan]:
     """Yield every plan of the space, legal or not, in a fixed order."""
-    for devices in device_counts(question.cluster):
+    for devices in device_counts(question.cluster) if question.devices is None else (question.devices,):
         for batch in batches(question, devices):
             for name in strategy_names():
                 bare = make_plan(name, devices, batch, {})

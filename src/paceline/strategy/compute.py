@@ -49,9 +49,9 @@ def add_backward(
     return Backward(tuple(tasks))
 
 
-def add_start(build: Builder, stream: int, timing: Timing) -> int:
-    """Add the wait for the batch and the loop around the step; return the last task."""
-    data = build.task("data", Work.DATA, stream, timing.data_seconds)
+def add_start(build: Builder, stream: int, timing: Timing, batches: int = 1) -> int:
+    """Add the wait for the step's batches and the loop around the step; return the last task."""
+    data = build.task("data", Work.DATA, stream, timing.data_seconds * batches)
     return build.task("loop", Work.OVERHEAD, stream, timing.overhead_seconds, [data])
 
 

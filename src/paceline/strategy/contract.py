@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from paceline.artefact import Artefact
 from paceline.cluster.cluster import Cluster
 from paceline.engine.program import Program
-from paceline.workload.profile import Profile
+from paceline.workload.profile import Profile, Timing
 
 if TYPE_CHECKING:
     import torch
@@ -47,6 +47,20 @@ class Situation:
     profile: Profile
     cluster: Cluster
     plan: Plan
+    devices_on_host: int = 1  # that the whole cluster has, used by the plan or not
+
+    @property
+    def timing(self) -> Timing:
+        """The times at the plan's batch size, with as many devices of each host busy as the plan uses.
+
+        Crowding was measured with all devices of a host busy; fewer are taken to cost their share of it.
+        """
+        timing = self.profile.at(self.plan.batch_per_device)
+        if self.profile.crowding == 1.0 or self.cluster.devices_per_host == 1:
+            return timing
+        others = self.cluster.devices_per_host - 1
+        measured_with = max(self.devices_on_host - 1, 1)
+        return timing.scaled(1 + (self.profile.crowding - 1) * min(others / measured_with, 1.0))
 
 
 @dataclass(frozen=True, slots=True)

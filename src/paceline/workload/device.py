@@ -28,7 +28,7 @@ class Device:
     bf16: float
     fp64: float
     conv_fp32: float  # peak of fp32 convolutions: TF32 where cuDNN takes it, else fp32
-    kernel_seconds: float  # from one kernel's start to the next one's, when there is nothing to compute
+    kernel_seconds: float  # what starting a kernel and filling the device costs, with the frameworks of its time
     efficiency: Mapping[str, float] = field(default_factory=dict)  # over the generation's, by kind
     generation: str = "cpu"
 
@@ -52,6 +52,7 @@ def _gpu(
     bf16: float = 0.0,
     tf32: float = 0.0,
     kernel_us: float = 5.0,
+    efficiency: Mapping[str, float] | None = None,
 ) -> Device:
     return Device(
         name=name,
@@ -65,32 +66,34 @@ def _gpu(
         conv_fp32=(tf32 or fp32) * 1e12,
         kernel_seconds=kernel_us * 1e-6,
         generation=generation,
+        efficiency=efficiency or {},
     )
 
 
 _DEVICES = (
     _gpu("k80", "NVIDIA Tesla K80 (one of its two GPUs)", "kepler", memory_gib=11.2, gigabytes_per_second=240,
-         fp32=2.8, fp16=2.8, fp64=0.93, kernel_us=10),
+         fp32=2.8, fp16=2.8, fp64=0.93, kernel_us=106),
     _gpu("titan-x", "NVIDIA GeForce GTX TITAN X (Maxwell)", "maxwell", memory_gib=12, gigabytes_per_second=336.5,
-         fp32=6.144, fp16=6.144, fp64=0.192, kernel_us=8),
+         fp32=6.144, fp16=6.144, fp64=0.192, kernel_us=119),
     _gpu("p100", "NVIDIA Tesla P100 (PCIe or SXM2, 16 GB)", "pascal", memory_gib=16, gigabytes_per_second=732,
-         fp32=9.5, fp16=19.0, fp64=4.7, kernel_us=7),
+         fp32=9.5, fp16=19.0, fp64=4.7, kernel_us=67),
     _gpu("v100-pcie", "NVIDIA Tesla V100 PCIe 16 GB", "volta", memory_gib=16, gigabytes_per_second=900,
-         fp32=14.1, fp16=112, fp64=7.0, kernel_us=5),
+         fp32=14.1, fp16=112, fp64=7.0, kernel_us=51),
     _gpu("v100-sxm2", "NVIDIA Tesla V100 SXM2 16 GB", "volta", memory_gib=16, gigabytes_per_second=900,
-         fp32=15.7, fp16=125, fp64=7.8, kernel_us=5),
+         fp32=15.7, fp16=125, fp64=7.8, kernel_us=51),
     _gpu("titan-rtx", "NVIDIA TITAN RTX", "turing", memory_gib=24, gigabytes_per_second=672,
-         fp32=16.3, fp16=130, fp64=0.51, kernel_us=5),
+         fp32=16.3, fp16=130, fp64=0.51, kernel_us=8),
     _gpu("t4", "NVIDIA T4", "turing", memory_gib=15, gigabytes_per_second=320,
-         fp32=8.1, fp16=65, fp64=0.25, kernel_us=6),
+         fp32=8.1, fp16=65, fp64=0.25, kernel_us=12),
     _gpu("a10g", "NVIDIA A10G", "ampere", memory_gib=22.5, gigabytes_per_second=600,
-         fp32=31.2, fp16=70, bf16=70, tf32=35, fp64=0.49, kernel_us=5),
+         fp32=31.2, fp16=70, bf16=70, tf32=35, fp64=0.49, kernel_us=12,
+         efficiency={"conv3x3": 0.56, "conv1x1": 0.35, "conv": 0.33}),
     _gpu("a100-sxm", "NVIDIA A100 SXM4 80 GB", "ampere", memory_gib=80, gigabytes_per_second=2039,
-         fp32=19.5, fp16=312, bf16=312, tf32=156, fp64=19.5, kernel_us=4.5),
+         fp32=19.5, fp16=312, bf16=312, tf32=156, fp64=19.5, kernel_us=12),
     _gpu("l40s", "NVIDIA L40S", "ada", memory_gib=48, gigabytes_per_second=864,
-         fp32=91.6, fp16=362, bf16=362, tf32=183, fp64=1.4, kernel_us=4.5),
+         fp32=91.6, fp16=362, bf16=362, tf32=183, fp64=1.4, kernel_us=10),
     _gpu("h100-sxm", "NVIDIA H100 SXM5 80 GB", "hopper", memory_gib=80, gigabytes_per_second=3350,
-         fp32=67, fp16=989, bf16=989, tf32=494, fp64=67, kernel_us=4),
+         fp32=67, fp16=989, bf16=989, tf32=494, fp64=67, kernel_us=10),
     # One core of a current server processor with AVX-512: a guess to plan with before `paceline profile` has measured.
     Device(name="cpu", title="one thread of this kind of processor", memory_bytes=0, memory_bandwidth=12e9 * 8,
            fp32=8e10, fp16=2e10, bf16=4e10, fp64=4e10, conv_fp32=8e10, kernel_seconds=4e-6, generation="cpu"),

@@ -9,6 +9,7 @@ _BY_KERNEL = {
     "addmm": "linear",
     "mm": "linear",
     "bmm": "linear",
+    "mkldnn_rnn_layer": "linear",  # an LSTM in one kernel
     "native_batch_norm": "norm",
     "_native_batch_norm_legit": "norm",
     "native_layer_norm": "norm",
@@ -48,7 +49,7 @@ def layer_kind(module_type: str, traffic: Mapping[str, int], groups: int, kernel
     """
     if any("scaled_dot_product" in name or "flash_attention" in name for name in traffic):
         return "attention"
-    for name in ("convolution", "addmm", "mm", "bmm"):
+    for name in ("convolution", "addmm", "mm", "bmm", "mkldnn_rnn_layer"):
         if name in traffic:
             kind = _BY_KERNEL[name]
             break

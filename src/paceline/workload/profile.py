@@ -17,7 +17,8 @@ class Timing:
     """Seconds of one training step at one batch size.
 
     ``step_seconds`` is the sum of the layers, the optimizer, the wait for data and the rest of the loop
-    (``overhead_seconds``); ``spread`` is the relative half-width of its 80 % interval.
+    (``overhead_seconds``); ``spread`` is the relative half-width of its 80 % interval over many steps, ``jitter`` the
+    relative standard deviation of one step: where devices wait for each other, they wait for the slowest.
     """
 
     batch: int
@@ -27,6 +28,7 @@ class Timing:
     data_seconds: float
     overhead_seconds: float
     spread: float
+    jitter: float = 0.0
 
     @property
     def forward(self) -> float:
@@ -65,6 +67,8 @@ class Profile(Artefact):
     """A workload's times on one device, with where they come from.
 
     ``start_seconds`` is what the first batch of an epoch costs more than the others (loader start, allocator, caches).
+    ``crowding`` is how many times as long a step takes when all devices of a host compute at once: more than 1 where
+    they share caches and memory, as the cores of a processor do.
     """
 
     kind: ClassVar[str] = "profile"
@@ -76,6 +80,7 @@ class Profile(Artefact):
     timings: tuple[Timing, ...]
     threads: int = 0  # of a CPU device; 0 elsewhere
     start_seconds: float = 0.0
+    crowding: float = 1.0
     note: str = ""
 
     @property
@@ -146,4 +151,5 @@ def _on_line(low: Timing, high: Timing, batch: int) -> Timing:
         data_seconds=point(low.data_seconds, high.data_seconds),
         overhead_seconds=point(low.overhead_seconds, high.overhead_seconds),
         spread=max(low.spread, high.spread),
+        jitter=max(low.jitter, high.jitter),
     )

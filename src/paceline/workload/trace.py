@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import torch
 from torch import nn
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
 
@@ -59,6 +59,11 @@ def trace(source: ModelSource, batch: int, precision: str = "fp32") -> Workload:
                 loss.backward()
         except PacelineError:
             raise
+        except DataDependentOutputException as error:
+            raise ModelError(
+                f"model {source.name} cannot be traced: its forward or its loss looks at the values of tensors "
+                f"({error.func}); decide by shapes, or with torch.where"
+            ) from error
         except Exception as error:
             text = " ".join(str(error).split())[:200] or type(error).__name__
             raise ModelError(
@@ -120,6 +125,7 @@ class _Tally:
     forward_kernels: int = 0
     backward_kernels: int = 0
     kept_bytes: int = 0
+    kept_fixed_bytes: int = 0
     parameter_sizes: list[int] = field(default_factory=list)
     parameters: int = 0
     groups: int = 1
@@ -153,6 +159,7 @@ class _Watch(TorchDispatchMode):
         self.owned = {_storage(p): p for p in model.parameters()}
         self.fixed = set(self.owned) | {_storage(b) for b in model.buffers()}
         self.seen: set[int] = set()
+        self.copies: set[int] = set()  # made of nothing but weights, and no larger than they are
         self.kept: set[int] = {_storage(inputs)}
         self.flows: list[_Flow] = [_Flow(OUTSIDE, _size(inputs))]
         self.flow_of: dict[int, int] = {_storage(inputs): 0}
@@ -197,6 +204,10 @@ class _Watch(TorchDispatchMode):
         return result
 
     def _flow(self, layer: int, read: list[torch.Tensor], made: list[torch.Tensor]) -> None:
+        only_weights = bool(read) and all(
+            _storage(tensor) in self.fixed or _storage(tensor) in self.copies for tensor in read
+        )
+        largest = max((tensor.untyped_storage().nbytes() for tensor in read), default=0)
         for tensor in read:
             key = _storage(tensor)
             if key in self.owned and key not in self.seen:
@@ -214,6 +225,8 @@ class _Watch(TorchDispatchMode):
             if known is not None and self.flows[known].producer == layer:
                 continue
             self.alive.append(tensor)
+            if only_weights and tensor.untyped_storage().nbytes() <= largest:
+                self.copies.add(key)
             self.flow_of[key] = len(self.flows)  # an in-place kernel makes a new tensor as far as the flow is concerned
             self.flows.append(_Flow(layer, tensor.untyped_storage().nbytes()))
 
@@ -223,7 +236,10 @@ class _Watch(TorchDispatchMode):
             return
         self.kept.add(key)
         self.alive.append(tensor)
-        self._tally(self.segmenter.coming()).kept_bytes += tensor.untyped_storage().nbytes()
+        tally, size = self._tally(self.segmenter.coming()), tensor.untyped_storage().nbytes()
+        tally.kept_bytes += size
+        if key in self.copies:
+            tally.kept_fixed_bytes += size
 
     def workload(self, source: ModelSource, batch: int, precision: str) -> Workload:
         """Return what was seen."""
@@ -253,6 +269,7 @@ class _Watch(TorchDispatchMode):
                 backward_bytes=tally.backward_bytes,
                 forward_kernels=tally.forward_kernels,
                 backward_kernels=tally.backward_kernels,
+                kept_fixed_bytes=tally.kept_fixed_bytes,
             )
             for name, module_type, tally, made in zip(names, self.segmenter.module_types, self.tallies, output)
         )

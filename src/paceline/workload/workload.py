@@ -28,6 +28,7 @@ class Layer:
     backward_bytes: int
     forward_kernels: int
     backward_kernels: int
+    kept_fixed_bytes: int = 0  # of kept_bytes, what no batch changes: weights cast to another precision
 
     @property
     def parameter_bytes(self) -> int:
@@ -96,8 +97,9 @@ class Workload(Artefact):
     def at(self, batch: int) -> Workload:
         """Return the same workload at another batch size.
 
-        Everything but parameters and kernel counts is taken as proportional to the batch. What does not grow with it
-        (masks, positional tables) is below 0.5 % of the suite's bytes; trace again at the new size where that matters.
+        Everything but weights (and their copies in another precision) and kernel counts is taken as proportional to the
+        batch. What else does not grow with it (masks, positional tables) is below 1 % of the suite's bytes; trace again
+        at the new size where that matters.
         """
         if batch == self.batch:
             return self
@@ -112,16 +114,16 @@ class Workload(Artefact):
 
 
 def _scaled(layer: Layer, share: float) -> Layer:
-    # Weights are read whatever the batch: only the rest of a kernel's traffic grows.
-    fixed = layer.parameter_bytes
+    # Weights are read whatever the batch, and their copies written and read: only the rest of the traffic grows.
+    weights, copies = layer.parameter_bytes, layer.kept_fixed_bytes
     return replace(
         layer,
         flops=round(layer.flops * share),
         backward_flops=round(layer.backward_flops * share),
-        kept_bytes=round(layer.kept_bytes * share),
+        kept_bytes=_grown(layer.kept_bytes, copies, share),
         output_bytes=round(layer.output_bytes * share),
-        forward_bytes=_grown(layer.forward_bytes, fixed, share),
-        backward_bytes=_grown(layer.backward_bytes, 2 * fixed, share),
+        forward_bytes=_grown(layer.forward_bytes, weights + 2 * copies, share),
+        backward_bytes=_grown(layer.backward_bytes, 2 * weights + copies, share),
     )
 
 

@@ -10,7 +10,7 @@ from paceline.strategy.contract import Situation, Step
 def step(situation: Situation) -> Step:
     """Return data, loop, forward, backward and optimizer on one stream."""
     batch = situation.plan.batch_per_device
-    workload, timing = situation.profile.workload, situation.profile.at(batch)
+    workload, timing = situation.profile.workload, situation.timing
     build = Builder()
     compute = build.stream("compute", build.role("device"))
     start = add_start(build, compute, timing)

@@ -1,0 +1,1 @@
+"""Benchmarks of Paceline itself: suites that compare predictions with measurements, and all runs so far."""
