@@ -1,3 +1,36 @@
-"""Paceline: know how to spread a PyTorch training job over a cluster before you pay for it."""
+"""Paceline: know how to spread a PyTorch training job over a cluster before you pay for it.
+
+From Python the same nouns as on the command line; each takes a job file, its tables as a dict, or a :class:`Job`:
+
+>>> import paceline
+>>> paceline.trace({"model": {"name": "resnet50"}}).parameters
+25557032
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from paceline.study import Study, launch, predict, profile, trace
+    from paceline.study import recommend_plans as recommend
 
 __version__ = "0.1.0"
+__all__ = ["Study", "__version__", "launch", "predict", "profile", "recommend", "trace"]
+
+# Loaded when they are asked for: `paceline --help` imports none of them.
+_PLACES = {
+    "Study": "Study",
+    "trace": "trace",
+    "profile": "profile",
+    "predict": "predict",
+    "recommend": "recommend_plans",
+    "launch": "launch",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PLACES:
+        return getattr(import_module("paceline.study"), _PLACES[name])
+    raise AttributeError(f"module 'paceline' has no attribute {name!r}")

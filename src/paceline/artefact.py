@@ -36,6 +36,8 @@ class Artefact:
 
     kind: ClassVar[str] = "artefact"
     version: ClassVar[int] = 1
+    # pydantic reads it, for the parts of an artefact too: a key that nobody knows or a NaN is an error.
+    __pydantic_config__: ClassVar[Mapping[str, object]] = {"extra": "forbid", "allow_inf_nan": False}
     # From version n to n + 1: {n: function of the file's fields}.
     migrations: ClassVar[Mapping[int, Migration]] = {}
 
@@ -109,7 +111,9 @@ def write_text(text: str, path: str | Path) -> Path:
             file.write(text)
         Path(aside).chmod(0o644)
         Path(aside).replace(path)
-    except BaseException:
+    except BaseException as error:
         Path(aside).unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise FileError(path, "", f"cannot be written ({error.strerror or error})") from None
         raise
     return path

@@ -127,10 +127,10 @@ def wrong_values(keys):
     for key, kind in keys.items():
         for value in _NOT[kind]:
             shown = str(value).lower() if value is True and not key.startswith("plan.") else repr(value)
-            yield Wrong(key, value, f"is {shown}, ")
+            yield Wrong(key, value, "is " if kind is LIST else f"is {shown}")
         if kind in (WHOLE, NUMBER):
             for value in (-1, *(() if key in _MAY_BE_ZERO else (0,))):
-                yield Wrong(key, value, f"is {value}, ")
+                yield Wrong(key, value, f"is {value}")
 
 
 def misspelled(keys):

@@ -1,17 +1,19 @@
-"""paceline cluster: look at a cluster."""
+"""paceline cluster: look at a cluster, measure this machine; what emulates one is next door."""
 
 from __future__ import annotations
 
-from cyclopts import App, Parameter
-
 from typing import Annotated
 
+from cyclopts import App, Parameter
+
+from paceline.cli.cluster_emulate import register
 from paceline.cli.common import Json, Quiet
 from paceline.cli.output import emit, headline, progress, say, table
 from paceline.errors import FileError
 from paceline.units import format_bandwidth, format_bytes, format_seconds
 
-APP = App(name="cluster", help="Show a cluster; measure the links of this one.", help_format="plaintext")
+APP = App(name="cluster", help="Show a cluster; measure the links of this one; emulate one.", help_format="plaintext")
+register(APP)
 
 
 @APP.command
@@ -27,14 +29,15 @@ def show(cluster: str = "here", *, json: Json = False) -> None:
     from paceline.cluster.file import read_cluster
     from paceline.cluster.presets import list_presets, load_preset
     from paceline.cluster.topology import describe
-    from paceline.errors import UnknownNameError
+    from paceline.errors import PacelineError, UnknownNameError
 
     if cluster.endswith((".toml", ".json")) or "/" in cluster:
         found = read_cluster(cluster)
     elif cluster in list_presets():
         found = load_preset(cluster)
     else:
-        raise UnknownNameError("cluster", cluster, list_presets(), "`paceline clusters`; a file ends in .toml")
+        unknown = UnknownNameError("cluster", cluster, list_presets(), "`paceline clusters`")
+        raise PacelineError(f"{unknown}; the name of a cluster file ends in .toml")
     if json:
         emit(to_dict(found))
     else:
@@ -68,7 +71,8 @@ def probe(
     pair = found.links[0]
     headline(
         f"Between two processes here: {format_bandwidth(pair.bandwidth)}, {format_seconds(pair.latency)} a message; "
-        f"all-reduce over {count}: {format_bandwidth(found.bandwidth)} in a ring, {format_seconds(found.latency)} a step."
+        f"all-reduce over {count}: {format_bandwidth(found.bandwidth)} in a ring, "
+        f"{format_seconds(found.latency)} a step."
     )
     table(
         ["all-reduce of>", "ranks>", "time>", "bus bandwidth>", "bytes alone>"],

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from paceline.cli.common import Json, Quiet, Set
+from paceline.cli.common import Json, Quiet, Set, at_least
 from paceline.cli.output import emit, progress, say, table
 
 APP = App(name="data", help="List, fetch and write data sets.", help_format="plaintext")
@@ -73,12 +73,11 @@ def write(
         Where to write; it must not exist yet or be empty.
     """
     from paceline.data.synthetic import write_synthetic
-    from paceline.errors import FileError
     from paceline.job.job import read_job
     from paceline.job.resolve import load_case
 
-    if samples < 1:
-        raise FileError("--samples", "", f"is {samples}, must be at least 1")
+    at_least("--samples", samples, 1)
+    at_least("--seed", seed, 0)
     source = load_case(read_job(None, set_)).source
     write_synthetic(folder, source.inputs, source.targets, samples, seed)
     if json:

@@ -26,7 +26,7 @@ def doctor(*, json: Json = False) -> int:
         else f"Paceline cannot work here yet: {len(missing)} needed part is missing."
     )
     for check in checks:
-        say(f"  [{'X' if check.works else ' '}] {check.name}: {check.found}")
+        say(f"  [{'X' if check.works else ' '}] {check.name}: {check.found}", hang=6)
         if not check.works and check.mend:
-            say(f"      -> {check.mend}")
+            say(f"      -> {check.mend}", hang=9)
     return 1 if missing else 0

@@ -31,6 +31,8 @@ def init(
     from paceline.artefact import write_text
     from paceline.errors import FileError
 
+    if folder.exists() and not folder.is_dir():
+        raise FileError(folder, "", "is a file, and init writes into a folder; name another")
     there = [name for name in _FILES if (folder / name).exists()]
     if there and not force:
         raise FileError(folder / there[0], "", "is there already; take another folder, or --force to overwrite it")

@@ -12,7 +12,7 @@ from paceline.cli.common import JobFile, Json, Quiet, Set, open_case, open_profi
 from paceline.cli.output import emit, headline, progress, say, table
 from paceline.cli.words import prediction_line, rate
 from paceline.errors import FileError
-from paceline.units import format_seconds
+from paceline.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
     from paceline.job.resolve import Case
@@ -153,6 +153,7 @@ def print_run(run: Run, prediction: Prediction) -> None:
             format_seconds(run.breakdown.data),
             "",
         ],
+        ["memory of a worker", format_bytes(prediction.memory_bytes), format_bytes(run.memory_bytes), ""],
         ["first step", "", format_seconds(run.first_step_seconds), ""],
     ]
     table(["", "predicted>", "measured>", "error>"], rows)

@@ -50,6 +50,7 @@ APP = App(
     help="Know how to spread a PyTorch training job over a cluster before you pay for it, run it that way, and see "
     "how right you were.\n\nEvery command takes --json (one object on standard output) and --debug (tracebacks).",
     help_format="plaintext",
+    suppress_keyboard_interrupt=False,
 )
 for _name, _place, _group, _help in _COMMANDS:
     APP.command(f"paceline.cli.{_place}", name=_name, group=_group, sort_key=len(APP._commands), help=_help)
@@ -71,7 +72,9 @@ def run(arguments: Sequence[str]) -> int:
     except CycloptsError as error:
         if debug:
             raise
-        return _fail(f"{_sentence(error)}; see `paceline --help`")
+        from paceline.cli.mistake import mistake
+
+        return _fail(mistake(error, APP, words))
     except PacelineError as error:
         if debug:
             raise
@@ -101,8 +104,3 @@ def _overridden(words: Sequence[str]) -> Iterator[str]:
 def _fail(sentence: str) -> int:
     print(f"paceline: {' '.join(sentence.split())}", file=sys.stderr)
     return FAILED
-
-
-def _sentence(error: CycloptsError) -> str:
-    text = " ".join(str(error).split()).rstrip(".")
-    return f"{text[:1].lower()}{text[1:]}" if text else type(error).__name__

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from paceline.cli.layout import wrapped
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -31,43 +33,38 @@ def console(stderr: bool = False) -> Console:
     return Console(stderr=stderr, highlight=False, width=width)
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> None:
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table; columns whose head ends in ``>`` are aligned to the right, in ``~`` may wrap, others do not."""
-    from rich import box
-    from rich.table import Table
+    from paceline.cli.layout import lay_out
 
-    found = Table(box=box.SIMPLE_HEAD, title=title or None, title_justify="left", pad_edge=False, show_edge=False)
-    for column in columns:
-        found.add_column(
-            column.rstrip(">~"),
-            justify="right" if column.endswith(">") else "left",
-            no_wrap=not column.endswith("~"),
-            overflow="fold",
-        )
-    for row in rows:
-        found.add_row(*(_plain(cell) for cell in row))
-    console().print(found)
+    screen = console()
+    for number, (head, *rest) in enumerate(lay_out(columns, rows, screen.width)):
+        if number:
+            _write(screen, "")
+        _write(screen, head, style="bold")
+        _write(screen, "\n".join(rest))
 
 
-def say(text: str = "") -> None:
-    """Print a paragraph, wrapped to the terminal; square brackets are text."""
-    console().print(text, markup=False)
+def say(text: str = "", hang: int = 0) -> None:
+    """Print a paragraph, wrapped to the terminal; lines after the first are indented by ``hang``."""
+    screen = console()
+    _write(screen, wrapped(text, screen.width, hang))
 
 
 def headline(text: str) -> None:
     """Print the answer, in bold on a terminal."""
-    console().print(text, markup=False, style="bold")
+    screen = console()
+    _write(screen, wrapped(text, screen.width), style="bold")
 
 
 def warn(text: str) -> None:
     """Print a remark on standard error."""
-    console(stderr=True).print(text, markup=False, style="yellow")
+    screen = console(stderr=True)
+    _write(screen, wrapped(text, screen.width), style="yellow")
 
 
-def _plain(cell: str) -> str:
-    from rich.markup import escape
-
-    return escape(cell)
+def _write(screen: Console, text: str, style: str | None = None) -> None:
+    screen.print(text, markup=False, emoji=False, style=style, no_wrap=True, overflow="ignore", crop=False)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from paceline.units import format_bytes, format_count, format_seconds
 
 if TYPE_CHECKING:
     from paceline.job.resolve import Case
+    from paceline.workload.device import Device
     from paceline.workload.profile import Profile, Timing
 
 
@@ -74,20 +75,29 @@ def _profile(case: Case, device: str | None, seconds: float | None, batches: str
             _need_cuda()
         with progress(f"Profiling {case.name}", quiet) as move:
             return measured_profile(case, move, seconds or case.job.spec.profile.seconds, sizes, device or "cpu")
-    return _modelled(case, str(device), sizes or batch_ladder(batch))
+    return _modelled(case, _known(device), sizes or batch_ladder(batch))
 
 
-def _modelled(case: Case, device: str, sizes: tuple[int, ...]) -> Profile:
+def _known(name: str) -> Device:
+    from paceline.errors import UnknownNameError
+    from paceline.workload.device import find_device
+
+    try:
+        return find_device(name)
+    except UnknownNameError as error:
+        raise FileError("--device", "", str(error)) from None
+
+
+def _modelled(case: Case, device: Device, sizes: tuple[int, ...]) -> Profile:
     from dataclasses import replace
 
     from paceline.job.resolve import optimizer_of
-    from paceline.workload.device import find_device
     from paceline.workload.roofline import model_profile
     from paceline.workload.trace import trace
 
     train = case.job.spec.train
     workload = replace(trace(case.source, train.batch_per_device, train.precision), name=case.name)
-    return model_profile(workload, find_device(device), optimizer_of(case.job).key, sizes)
+    return model_profile(workload, device, optimizer_of(case.job).key, sizes)
 
 
 def _sizes(text: str | None) -> tuple[int, ...]:
@@ -180,18 +190,18 @@ def _print(case: Case, profile: Profile, timing: Timing, rows: int) -> None:
     order = sorted(range(len(workload.layers)), key=lambda n: -(timing.forward_seconds[n] + timing.backward_seconds[n]))
     shown = order[:rows] if rows else range(len(order))
     table(
-        ["layer~", "kind", "parameters>", "FLOPs>", "kept>", "output>", "forward>", "backward>", "step>"],
+        ["layer~", "kind", "forward>", "backward>", "step>", "parameters>", "FLOPs>", "kept>", "output>"],
         [
             [
                 workload.layers[n].name,
                 workload.layers[n].kind,
+                format_seconds(timing.forward_seconds[n]),
+                format_seconds(timing.backward_seconds[n]),
+                f"{(timing.forward_seconds[n] + timing.backward_seconds[n]) / timing.step_seconds:.1%}",
                 format_count(workload.layers[n].parameters),
                 format_count(workload.layers[n].flops),
                 format_bytes(workload.layers[n].kept_bytes),
                 format_bytes(workload.layers[n].output_bytes),
-                format_seconds(timing.forward_seconds[n]),
-                format_seconds(timing.backward_seconds[n]),
-                f"{(timing.forward_seconds[n] + timing.backward_seconds[n]) / timing.step_seconds:.1%}",
             ]
             for n in shown
         ],

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from paceline.cli.common import JobFile, Json, Quiet, Set, at_least, open_case, open_profile, writable
 from paceline.cli.output import emit, headline, say, table
-from paceline.cli.words import plan_words, prediction_line
+from paceline.cli.words import money, plan_words, prediction_line
 from paceline.errors import FileError
 from paceline.units import format_bytes, format_seconds
 
@@ -148,7 +148,7 @@ def _table(predictions: tuple[Prediction, ...] | list[Prediction], best: Predict
                 format_seconds(p.epoch_seconds),
                 f"{p.scaling['efficiency']:.0%}" if p.scaling else "",
                 format_bytes(p.memory_bytes),
-                *([f"{p.cost.epoch:,.2f} {p.cost.currency}"] if p.cost else []),
+                *([money(p.cost.epoch, p.cost.currency)] if p.cost else []),
             ]
             for p in predictions
         ],

@@ -13,6 +13,15 @@ def rate(samples_per_second: float, unit: str, tokens_per_second: float | None) 
     return f"{shown} {unit}/s" + (f" ({tokens_per_second:,.0f} tokens/s)" if tokens_per_second else "")
 
 
+def money(amount: float, currency: str) -> str:
+    """Return an amount, with more digits where two would leave nothing of it.
+
+    >>> money(1234.5, "USD"), money(0.00361, "EUR")
+    ('1,234.50 USD', '0.0036 EUR')
+    """
+    return f"{amount:,.2f} {currency}" if amount >= 0.1 or amount == 0 else f"{amount:.2g} {currency}"
+
+
 def prediction_line(prediction: Prediction) -> str:
     """Return the answer in one sentence."""
     p = prediction
@@ -23,7 +32,7 @@ def prediction_line(prediction: Prediction) -> str:
     parts.append(f"{fits} {format_bytes(p.memory_bytes)} of {format_bytes(p.device_memory_bytes)}")
     parts.append(f"{format_seconds(p.epoch_seconds)} an epoch")
     if p.cost:
-        parts.append(f"{p.cost.epoch:,.2f} {p.cost.currency} an epoch")
+        parts.append(f"{money(p.cost.epoch, p.cost.currency)} an epoch")
     return f"{p.workload} on {p.cluster}, {plan_words(p)}: {', '.join(parts)}."
 
 
@@ -51,7 +60,7 @@ def plan_line(prediction: Prediction) -> str:
         f"A step of {what} takes {format_seconds(p.step_seconds)} "
         f"(8 of 10 times between {format_seconds(low)} and {format_seconds(high)}); {p.epoch_steps:,} steps an epoch, "
         f"{format_seconds(p.total_seconds)} in all"
-        + (f", {p.cost.total:,.2f} {p.cost.currency} in all" if p.cost else "")
+        + (f", {money(p.cost.total, p.cost.currency)} in all" if p.cost else "")
         + "."
     )
 

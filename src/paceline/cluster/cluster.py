@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from paceline.artefact import Artefact
+from paceline.cluster.emulation import Emulation
 from paceline.cluster.link import Link, Source
 from paceline.errors import PacelineError
 from paceline.schema import Count, NonNegative, Positive
@@ -69,6 +70,7 @@ class Cluster(Artefact):
     spans_switches: bool = False
     price: Price | None = None
     threads_per_device: Count | None = None  # CPU devices only
+    emulate: Emulation | None = None  # how one machine stands in for it; None leaves the scales to be chosen
 
     def __post_init__(self) -> None:
         seen: set[int] = set()

@@ -81,6 +81,8 @@ def as_data(cluster: Cluster) -> dict[str, Any]:
     }
     if cluster.threads_per_device is not None:
         data["threads_per_device"] = cluster.threads_per_device
+    if cluster.emulate is not None:
+        data["emulate"] = {"time_scale": cluster.emulate.time_scale, "byte_scale": cluster.emulate.byte_scale}
     if cluster.price is not None:
         price = cluster.price
         data["price"] = {

@@ -9,6 +9,7 @@ from typing import Annotated, NoReturn
 from pydantic import BeforeValidator, Field, field_validator
 
 from paceline.cluster.cluster import Cluster, Host, Price, Switch
+from paceline.cluster.emulation import Emulation, Scale
 from paceline.cluster.link import Efficiency, Link, Source, link_kind
 from paceline.errors import FileError, UnknownNameError
 from paceline.schema import Bandwidth, Bytes, Count, NonNegative, Seconds, Section, check
@@ -89,6 +90,13 @@ class PriceSection(Section):
     helper_hour: Amount | None = None
 
 
+class EmulateSection(Section):
+    """``[emulate]``: the scales of a cluster that one machine stands in for."""
+
+    time_scale: Scale = "auto"
+    byte_scale: Scale = "auto"
+
+
 class ClusterSection(Section):
     """A whole cluster file."""
 
@@ -102,6 +110,7 @@ class ClusterSection(Section):
     switch: list[SwitchSection] = []
     host: HostSection | None = None
     price: PriceSection | None = None
+    emulate: EmulateSection | None = None
 
 
 def build(data: object, where: str | Path, prefix: str = "") -> Cluster:
@@ -146,6 +155,7 @@ class _Builder:
             spans_switches=device.spans_switches if device else False,
             price=self.price(),
             threads_per_device=section.threads_per_device,
+            emulate=Emulation(section.emulate.time_scale, section.emulate.byte_scale) if section.emulate else None,
         )
 
     def link(self, section: LinkSection, key: str) -> Link:

@@ -7,6 +7,11 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from paceline.model.spec import InputSpec
+from paceline.model.variant import variant_of_shape
+
+DEFAULT_SAMPLES = 10 * 1024
+
 
 @dataclass(frozen=True, slots=True)
 class NamedSet:
@@ -29,6 +34,12 @@ SETS: tuple[NamedSet, ...] = (
     NamedSet("text:PATH", "a text file by bytes, for token models", "any file; the vocabulary is 256"),
     NamedSet("file.py:dataset", "a function of yours returning a Dataset", "or pkg.module:dataset"),
 )
+
+
+def made_samples(inputs: InputSpec) -> int:
+    """Return how many samples a synthetic set has unless told: as many as the variant of that shape."""
+    variant = variant_of_shape(inputs.shape) if inputs.vocabulary is None else None
+    return variant.samples if variant is not None else DEFAULT_SAMPLES
 
 
 def known_names() -> list[str]:

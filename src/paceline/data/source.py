@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from paceline.data.sets import data_home, known_names
+from paceline.data.sets import data_home, known_names, made_samples
 from paceline.data.spec import DataSpec
 from paceline.errors import DataError, FileError, UnknownNameError
 from paceline.model.spec import InputSpec, TargetSpec, show_shape
@@ -35,6 +35,19 @@ class DataSource:
     train: Samples
     validation: Samples | None
     classes: int
+
+
+def count_samples(
+    spec: DataSpec,
+    inputs: InputSpec,
+    targets: TargetSpec,
+    where: str | Path = "job",
+    base: Path = Path(),
+) -> int:
+    """Return how many samples an epoch trains; real data is opened to be counted, made-up data is not made."""
+    if spec.name == "synthetic":
+        return made_samples(inputs) if spec.samples is None else spec.samples
+    return len(load_data(spec, inputs, targets, where, base).train)
 
 
 def load_data(

@@ -18,12 +18,11 @@ from torch import Tensor
 from paceline.artefact import Artefact, load, save
 from paceline.data.masking import mask
 from paceline.data.samples import Pixels, RawSet, TensorSamples
+from paceline.data.sets import made_samples
 from paceline.errors import DataError, FileError
 from paceline.model.spec import InputSpec, TargetSpec
-from paceline.model.variant import variant_of_shape
 from paceline.units import MEBI, format_bytes
 
-DEFAULT_SAMPLES = 10 * 1024
 _POOL_BYTES, _POOL_MOST, _POOL_LEAST = 32 * MEBI, 1024, 8
 _CHUNK_BYTES = 64 * MEBI
 _HEADER, _INPUTS, _TARGETS = "synthetic.json", "inputs.bin", "targets.bin"
@@ -47,9 +46,7 @@ class PooledSamples:
 
 def synthetic(inputs: InputSpec, targets: TargetSpec, samples: int | None, seed: int) -> PooledSamples:
     """Return random samples made on the fly; by default as many as the variant of that shape has."""
-    if samples is None:
-        variant = variant_of_shape(inputs.shape) if inputs.vocabulary is None else None
-        samples = variant.samples if variant is not None else DEFAULT_SAMPLES
+    samples = made_samples(inputs) if samples is None else samples
     size = _sample_bytes(inputs, 4)
     pool = min(samples, max(_POOL_LEAST, min(_POOL_MOST, _POOL_BYTES // size)))
     generator = torch.Generator().manual_seed(seed)
@@ -78,7 +75,10 @@ def write_synthetic(path: str | Path, inputs: InputSpec, targets: TargetSpec, sa
         raise FileError(path, "", "exists and is not a synthetic set; choose another path or remove it")
     each = _sample_bytes(inputs, 1)
     needed = samples * (each + 8 * (inputs.shape[0] if targets.kind == "tokens" else 1))
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(path, "", f"cannot be made ({error.strerror or error}); choose another path") from None
     free = shutil.disk_usage(path.parent).free
     if needed > free:
         raise DataError(f"{path}: the set needs {format_bytes(needed)}, but only {format_bytes(free)} are free there")

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from paceline.engine.play import Played
 from paceline.engine.program import Work
 
+Span = tuple[float, float]
+
 
 @dataclass(frozen=True, slots=True)
 class Breakdown:
@@ -38,32 +40,27 @@ class Breakdown:
 def break_down(played: Played, step_seconds: float | None = None) -> Breakdown:
     """Return the breakdown of a played step.
 
-    A device that works is computing, in overhead or waiting for data, as the task on its stream says; one that does
-    not work while a transfer of its own is under way is communicating; the rest is bubble.
+    A device is computing while any of its streams computes; else in overhead or waiting for data, as its streams say;
+    else communicating, while a transfer of its own is under way; the rest is bubble.
     """
     program = played.program
     total = played.makespan if step_seconds is None else step_seconds
     parts = [0.0, 0.0, 0.0, 0.0, 0.0]
     devices = sum(role.count for role in program.roles)
-    for number, role in enumerate(program.roles):
-        own = [0.0, 0.0, 0.0, 0.0]
-        working: list[tuple[float, float]] = []
-        moving: list[tuple[float, float]] = []
-        for task, device in enumerate(program.device):
-            if device != number:
-                continue
-            span = (played.start[task], played.end[task])
-            if program.works[task] is Work.COMMUNICATION:
-                moving.append(span)
-            else:
-                own[program.works[task]] += span[1] - span[0]
-                working.append(span)
-        busy = covered(working)
-        own[Work.COMMUNICATION] = covered([*working, *moving]) - busy
+    spans: list[list[list[Span]]] = [[[] for _ in Work] for _ in program.roles]
+    for device, work, start, end in zip(program.device, program.works, played.start, played.end):
+        if device >= 0:
+            spans[device][work].append((start, end))
+    for role, own in zip(program.roles, spans):
         share = role.count / devices
-        for part, seconds in enumerate(own):
-            parts[part] += seconds * share
-        parts[4] += max(total - sum(own), 0.0) * share
+        seen: list[Span] = []
+        before = 0.0
+        for work in Work:  # in the order of precedence
+            seen = merged([*seen, *own[work]])
+            length = sum(end - start for start, end in seen)
+            parts[work] += (length - before) * share
+            before = length
+        parts[4] += max(total - before, 0.0) * share
     return Breakdown(
         compute=parts[Work.COMPUTE],
         communication=parts[Work.COMMUNICATION],
@@ -73,15 +70,21 @@ def break_down(played: Played, step_seconds: float | None = None) -> Breakdown:
     )
 
 
-def covered(spans: Iterable[tuple[float, float]]) -> float:
-    """Return the length of the union of intervals.
+def merged(spans: Iterable[Span]) -> list[Span]:
+    """Return the union of intervals as disjoint ones.
 
-    >>> covered([(0, 2), (1, 3), (5, 6)])
-    4.0
+    >>> merged([(5, 6), (0, 2), (1, 3)])
+    [(0, 3), (5, 6)]
     """
-    length, reached = 0.0, float("-inf")
+    whole: list[Span] = []
+    first, reached = 0.0, float("-inf")
     for start, end in sorted(spans):
-        if end > reached:
-            length += end - max(start, reached)
+        if start > reached:
+            if reached > first:
+                whole.append((first, reached))
+            first, reached = start, end
+        elif end > reached:
             reached = end
-    return length
+    if reached > first:
+        whole.append((first, reached))
+    return whole

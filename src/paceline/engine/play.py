@@ -1,8 +1,8 @@
 """Plays a Program: a discrete-event simulation with serial streams and fairly shared links.
 
 Everything that ends at one moment ends before any stream chooses its next task, so the numbers of tasks decide nothing
-but ties of priority. This is the plain reference. Complexity: O((tasks + dependencies) log tasks) for streams; each start or end of a
-transfer costs one sharing of the links that are in use.
+but ties of priority. This is the plain reference. Complexity: O((tasks + dependencies) log tasks) for streams; each
+start or end of a transfer costs one sharing of the links that are in use.
 """
 
 from __future__ import annotations

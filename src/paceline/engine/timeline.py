@@ -1,4 +1,4 @@
-"""A played step as a Chrome trace, which Perfetto opens: one track a stream, one a wire's transfers."""
+"""A played step as a Chrome trace, which Perfetto opens: a track a stream, more for what only crosses links."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def chrome_trace(played: Played, title: str) -> dict[str, Any]:
         owner = program.roles[stream.device] if stream.device >= 0 else None
         label = f"{owner.name} x {owner.count}: {stream.name}" if owner and owner.count > 1 else stream.name
         events.append(_name("thread_name", 0, number, label))
-    loose = len(program.streams)
-    if any(stream < 0 for stream in program.stream):
-        events.append(_name("thread_name", 0, loose, "transfers"))
+    tracks = _tracks(played)
+    others = sorted(set(tracks.values()) - set(range(len(program.streams))))
+    events += [_name("thread_name", 0, number, "transfers") for number in others]
     for task, name in enumerate(program.names):
-        if played.end[task] <= played.start[task]:
+        if task not in tracks:
             continue
         work = program.works[task]
         event: dict[str, Any] = {
@@ -35,7 +35,7 @@ def chrome_trace(played: Played, title: str) -> dict[str, Any]:
             "cat": work.name.lower(),
             "ph": "X",
             "pid": 0,
-            "tid": program.stream[task] if program.stream[task] >= 0 else loose,
+            "tid": tracks[task],
             "ts": played.start[task] * 1e6,
             "dur": (played.end[task] - played.start[task]) * 1e6,
             "cname": _COLOURS[work],
@@ -47,6 +47,24 @@ def chrome_trace(played: Played, title: str) -> dict[str, Any]:
             }
         events.append(event)
     return {"traceEvents": events, "displayTimeUnit": "ms", "otherData": {"title": title}}
+
+
+def _tracks(played: Played) -> dict[int, int]:
+    """Return the track of every task that takes time; transfers that overlap need one each, or viewers nest them."""
+    streams = played.program.stream
+    tracks: dict[int, int] = {}
+    free: list[float] = []  # when each track of transfers is free again
+    for task in sorted(range(len(streams)), key=lambda number: played.start[number]):
+        start, end = played.start[task], played.end[task]
+        if end <= start:
+            continue
+        if streams[task] >= 0:
+            tracks[task] = streams[task]
+            continue
+        lane = next((number for number, moment in enumerate(free) if moment <= start), len(free))
+        free[lane : lane + 1] = [end]
+        tracks[task] = len(played.program.streams) + lane
+    return tracks
 
 
 def _name(what: str, process: int, thread: int, label: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import tomllib
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -76,7 +77,18 @@ def read_job(path: str | Path | None, overrides: Sequence[str] = ()) -> Job:
     """
     tables = read_toml(path) if path is not None else {}
     where = str(path) if path is not None else NO_FILE
+    return job_from_tables(tables, overrides, where, Path(path).parent if path is not None else Path())
+
+
+def job_from_tables(
+    described: Mapping[str, Any], overrides: Sequence[str] = (), where: str = "job", base: Path = Path()
+) -> Job:
+    """Return the job of a file's tables; errors call it ``where``, relative paths start at ``base``."""
+    tables = deepcopy(dict(described))
     given = [(*_split(text), text) for text in overrides]
+    named = {".".join(key) for key, *_ in given}
+    if "cluster" not in tables and not named & {"cluster.file", "cluster.preset", "cluster.device"}:
+        tables["cluster"] = {"preset": "here"}  # so that cluster.devices_per_host alone says something of this machine
     for key, value, _ in given:
         _make_room(tables, key, value)
     for key, value, text in given:
@@ -89,7 +101,7 @@ def read_job(path: str | Path | None, overrides: Sequence[str] = ()) -> Job:
         raise FileError(where, "model", 'is missing: name a model, such as name = "resnet50"')
     spec = check(JobSpec, tables, where)
     _refuse_near_misses(spec.plan, where)
-    return Job(spec, where, Path(path).parent if path is not None else Path())
+    return Job(spec, where, base)
 
 
 def job_from_json(data: Mapping[str, Any]) -> Job:

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paceline.artefact import load
 from paceline.cluster.cluster import Cluster
 from paceline.cluster.file import cluster_from
 from paceline.errors import FileError
+from paceline.job.blame import fed, stepped
 from paceline.job.job import Job
+from paceline.job.profilefile import read_profile
 from paceline.model.source import ModelSource, load_model
 from paceline.predict.predict import Length
 from paceline.strategy.contract import Plan
@@ -59,7 +60,8 @@ def load_case_data(case: Case) -> DataSource:
     """Return the data of a job, ready to feed."""
     from paceline.data.source import load_data
 
-    return load_data(case.job.spec.data, case.source.inputs, case.source.targets, case.job.where, case.job.base)
+    with fed(case.job):
+        return load_data(case.job.spec.data, case.source.inputs, case.source.targets, case.job.where, case.job.base)
 
 
 def optimizer_of(job: Job) -> OptimizerSetting:
@@ -70,8 +72,16 @@ def optimizer_of(job: Job) -> OptimizerSetting:
 
 def length_of(case: Case) -> Length:
     """Return how much a job trains; real data is opened to be counted."""
-    train = case.job.spec.train
-    return Length(len(load_case_data(case).train), train.epochs, train.steps)
+    from paceline.data.source import count_samples
+
+    train, job = case.job.spec.train, case.job
+    with fed(job):
+        samples = count_samples(job.spec.data, case.source.inputs, case.source.targets, job.where, job.base)
+    if train.batch_per_device > samples:
+        raise FileError(
+            case.job.where, "train.batch_per_device", f"is {train.batch_per_device}, but there are {samples} samples"
+        )
+    return Length(samples, train.epochs, train.steps)
 
 
 def profile_of(case: Case, progress: Progress = lambda what, share: None, seconds: float | None = None) -> Profile:
@@ -82,7 +92,8 @@ def profile_of(case: Case, progress: Progress = lambda what, share: None, second
     """
     spec = case.job.spec
     if spec.profile.file is not None:
-        return _from_file(case, spec.profile.file)
+        path = case.job.base / Path(spec.profile.file).expanduser()
+        return read_profile(path, case.name, spec.train.precision)
     if case.measurable and spec.profile.throughput is None:
         return measured_profile(case, progress, seconds or spec.profile.seconds)
     from dataclasses import replace
@@ -91,7 +102,8 @@ def profile_of(case: Case, progress: Progress = lambda what, share: None, second
     from paceline.workload.trace import trace
 
     batch = spec.train.batch_per_device
-    workload = replace(trace(case.source, batch, spec.train.precision), name=case.name)
+    with stepped(case.job):
+        workload = replace(trace(case.source, batch, spec.train.precision), name=case.name)
     device = find_device(case.cluster.device)
     ladder = batch_ladder(batch)
     profile = model_profile(
@@ -115,20 +127,21 @@ def measured_profile(
             case.job.where, "train.precision", "is 'fp16', which needs a GPU; take 'bf16' or 'fp32' on a CPU"
         )
     progress("tracing", 0.0)
-    workload = replace(trace(case.source, spec.train.batch_per_device, spec.train.precision), name=case.name)
-    data = load_case_data(case)
-    return measure(
-        case.source,
-        data.train,
-        workload,
-        optimizer_of(case.job),
-        device=device,
-        threads=(case.cluster.threads_per_device or 0) if case.measurable else 0,
-        batches=batches,
-        seconds=seconds,
-        crowd=_crowd(case) if case.measurable and device == "cpu" else None,
-        progress=progress,
-    )
+    with stepped(case.job):
+        workload = replace(trace(case.source, spec.train.batch_per_device, spec.train.precision), name=case.name)
+        data = load_case_data(case)
+        return measure(
+            case.source,
+            data.train,
+            workload,
+            optimizer_of(case.job),
+            device=device,
+            threads=(case.cluster.threads_per_device or 0) if case.measurable else 0,
+            batches=batches,
+            seconds=seconds,
+            crowd=_crowd(case) if case.measurable and device == "cpu" else None,
+            progress=progress,
+        )
 
 
 def _crowd(case: Case) -> Callable[[], AbstractContextManager[None]] | None:
@@ -197,24 +210,6 @@ def batch_for(case: Case, devices: int, knobs: dict[str, object] | None = None) 
             f"is {train.global_batch}, which {parts} equal parts (devices x accumulate) do not divide",
         )
     return train.global_batch // parts
-
-
-def _from_file(case: Case, name: str) -> Profile:
-    path = case.job.base / Path(name).expanduser()
-    profile = load(Profile, path)
-    if profile.workload.name != case.name:
-        raise FileError(
-            path,
-            "workload.name",
-            f"is {profile.workload.name!r}, but the job's model is {case.name!r}; profile that model",
-        )
-    if profile.precision != case.job.spec.train.precision:
-        raise FileError(
-            path,
-            "workload.precision",
-            f"is {profile.precision!r}, but the job trains in {case.job.spec.train.precision!r}; profile it so",
-        )
-    return profile
 
 
 def device_note(case: Case, profile: Profile) -> str | None:

@@ -23,30 +23,37 @@ _WARM_UP = 2
 @contextlib.contextmanager
 def busy_siblings(job: Job, count: int, threads: int) -> Iterator[None]:
     """Run ``count`` siblings for as long as the context lasts."""
-    siblings = [
-        subprocess.Popen(
-            [sys.executable, "-m", "paceline.job.sibling", str(threads)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        for _ in range(count)
-    ]
-    try:
+    with contextlib.ExitStack() as stack:
+        siblings = []
+        for _ in range(count):
+            sibling = subprocess.Popen(
+                [sys.executable, "-m", "paceline.job.sibling", str(threads)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+            )
+            stack.callback(_end, sibling)
+            siblings.append(sibling)
         for sibling in siblings:
             assert sibling.stdin is not None
-            sibling.stdin.write(json.dumps(job.to_json()) + "\n")
-            sibling.stdin.flush()
+            with contextlib.suppress(BrokenPipeError):  # the line that it does not say tells the same
+                sibling.stdin.write(json.dumps(job.to_json()) + "\n")
+                sibling.stdin.flush()
         for sibling in siblings:
             assert sibling.stdout is not None
             if sibling.stdout.readline().strip() != "ready":
                 raise RunError("a process that should keep the other cores busy ended at once; see `paceline doctor`")
         yield
-    finally:
-        for sibling in siblings:
-            sibling.kill()
-            sibling.wait()
+
+
+def _end(sibling: subprocess.Popen[str]) -> None:
+    sibling.kill()
+    sibling.wait()
+    for pipe in (sibling.stdin, sibling.stdout):
+        with contextlib.suppress(BrokenPipeError):
+            if pipe is not None:
+                pipe.close()
 
 
 def main() -> None:

@@ -49,9 +49,11 @@ def launch_local(order: Order, hear: Hear = lambda record: None, home: Path | No
     """
     if problem := order.problem():
         raise problem
-    load_case_data(order.case)
+    samples, plan = load_case_data(order.case).train, order.prediction.plan
+    from paceline.train.loop import epoch_steps
+
+    epoch_steps(len(samples), order.prediction.global_batch, plan.devices)
     home = home or runs_home()
-    plan = order.prediction.plan
     folder = RunFolder(new_run_folder(home, plan.strategy))
     settings = {
         "threads": order.threads,

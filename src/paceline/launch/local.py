@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -52,13 +51,12 @@ def run_module(module: str, arguments: Sequence[str], workers: int, run_id: str,
         local_addr="127.0.0.1",
         logs_specs=DefaultLogsSpecs(log_dir=str(logs), redirects=Std.ALL),
     )
-    with _environment(_worker_environment()):
-        try:
-            elastic_launch(config, sys.executable)("-m", module, *arguments)
-        except ChildFailedError as error:
-            return error
-        except SignalException as error:
-            raise KeyboardInterrupt from error
+    try:
+        elastic_launch(config, sys.executable)("-u", "-m", module, *arguments)
+    except ChildFailedError as error:
+        return error
+    except SignalException as error:
+        raise KeyboardInterrupt from error
     return None
 
 
@@ -79,28 +77,6 @@ def failure(folder: RunFolder, workers: int, error: Any) -> str:
 def _last_line(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1][:200] if lines else ""
-
-
-def _worker_environment() -> dict[str, str]:
-    return {
-        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),  # torch's own count is set from the plan
-        "TORCH_CPP_LOG_LEVEL": os.environ.get("TORCH_CPP_LOG_LEVEL", "ERROR"),
-        "PYTHONUNBUFFERED": "1",
-    }
-
-
-@contextlib.contextmanager
-def _environment(values: dict[str, str]) -> Iterator[None]:
-    before = {key: os.environ.get(key) for key in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for key, value in before.items():
-            if value is None:
-                os.environ.pop(key, None)
-            else:
-                os.environ[key] = value
 
 
 @contextlib.contextmanager

@@ -83,8 +83,8 @@ class LoopbackRendezvous(RendezvousHandler):
 
 def register() -> None:
     """Make the backend known to torch's launcher; calling it again changes nothing."""
+    rendezvous_handler_registry.register(BACKEND, _create)
 
-    def create(parameters: RendezvousParameters) -> RendezvousHandler:
-        return LoopbackRendezvous(parameters.run_id)
 
-    rendezvous_handler_registry.register(BACKEND, create)
+def _create(parameters: RendezvousParameters) -> RendezvousHandler:
+    return LoopbackRendezvous(parameters.run_id)

@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import ClassVar
 
 from paceline.artefact import Artefact
 from paceline.engine.breakdown import Breakdown
 from paceline.launch.folder import RunFolder
-from paceline.predict.prediction import Prediction
+from paceline.predict.prediction import Cost, Prediction
 from paceline.strategy.contract import Plan
-from paceline.train.record import EpochRecord, StepRecord, read_records
+from paceline.train.record import EndRecord, EpochRecord, StepRecord, read_records
 from paceline.workload.statistic import Z_80, robust_sigma, trimmed_mean
 
 _SETTLED = 3  # steps of an epoch that start-up may touch
@@ -69,6 +68,11 @@ class Run(Artefact):
     epoch_seconds: float
     total_seconds: float
     breakdown: Breakdown
+    memory_bytes: int  # of the worker that took the most
+    device_memory_bytes: int
+    fits: bool
+    bottleneck: str
+    cost: Cost | None
     first_step_seconds: float
     steps: int
     losses: tuple[tuple[int, float], ...]
@@ -84,7 +88,7 @@ class Run(Artefact):
 
 def collect(folder: RunFolder, prediction: Prediction, workers: int) -> Run:
     """Return the run that the workers' records tell of."""
-    steps, epochs = _read(folder, workers)
+    steps, epochs, memory_bytes = _read(folder, workers)
     whole, exposed, data = _per_step(steps)
     settled = _settled(steps[0], whole)
     seconds = trimmed_mean([whole[n] for n in settled])
@@ -99,6 +103,13 @@ def collect(folder: RunFolder, prediction: Prediction, workers: int) -> Run:
         sum(epoch.seconds for epoch in in_epochs) / len(whole) * epoch_steps if complete else seconds * epoch_steps
     )
     top1 = [epoch.top1 for epoch in epochs if epoch.top1 is not None]
+    breakdown = Breakdown(
+        compute=max(seconds - exposed_seconds - data_seconds, 0.0),
+        communication=exposed_seconds,
+        bubble=0.0,
+        overhead=0.0,
+        data=data_seconds,
+    )
     return Run(
         run_id=folder.run_id,
         workload=prediction.workload,
@@ -116,13 +127,12 @@ def collect(folder: RunFolder, prediction: Prediction, workers: int) -> Run:
         epoch_steps=epoch_steps,
         epoch_seconds=epoch_seconds,
         total_seconds=sum(epoch.seconds for epoch in epochs),
-        breakdown=Breakdown(
-            compute=max(seconds - exposed_seconds - data_seconds, 0.0),
-            communication=exposed_seconds,
-            bubble=0.0,
-            overhead=0.0,
-            data=data_seconds,
-        ),
+        breakdown=breakdown,
+        memory_bytes=memory_bytes,
+        device_memory_bytes=prediction.device_memory_bytes,
+        fits=memory_bytes <= prediction.device_memory_bytes,
+        bottleneck=_bottleneck(breakdown, seconds),
+        cost=_cost(prediction, epoch_seconds),
         first_step_seconds=whole[0],
         steps=len(whole),
         losses=_curve([_loss(steps, n) for n in range(len(whole))]),
@@ -135,15 +145,27 @@ def collect(folder: RunFolder, prediction: Prediction, workers: int) -> Run:
     )
 
 
-def _read(folder: RunFolder, workers: int) -> tuple[list[list[StepRecord]], list[EpochRecord]]:
-    steps: list[list[StepRecord]] = []
-    epochs: list[EpochRecord] = []
-    for rank in range(workers):
-        records = list(read_records(Path(folder.records(rank))))
-        steps.append([record for record in records if isinstance(record, StepRecord)])
-        if rank == 0:
-            epochs = [record for record in records if isinstance(record, EpochRecord)]
-    return steps, epochs
+def _read(folder: RunFolder, workers: int) -> tuple[list[list[StepRecord]], list[EpochRecord], int]:
+    """Return each worker's steps, the epochs as worker 0 saw them, and the most memory that a worker took."""
+    records = [list(read_records(folder.records(rank))) for rank in range(workers)]
+    steps = [[record for record in worker if isinstance(record, StepRecord)] for worker in records]
+    epochs = [record for record in records[0] if isinstance(record, EpochRecord)]
+    ends = [record.memory_bytes for worker in records for record in worker if isinstance(record, EndRecord)]
+    return steps, epochs, max(ends, default=0)
+
+
+def _bottleneck(breakdown: Breakdown, seconds: float) -> str:
+    shares = {"exposed communication": breakdown.communication, "waiting for data": breakdown.data}
+    name, most = max(shares.items(), key=lambda item: item[1])
+    return f"{name}: {most / seconds:.0%} of the step" if most > 0.05 * seconds else "the devices"
+
+
+def _cost(prediction: Prediction, epoch_seconds: float) -> Cost | None:
+    """Return the money that the measured epoch costs at the rate of the predicted one."""
+    if prediction.cost is None:
+        return None
+    factor = epoch_seconds / prediction.epoch_seconds
+    return Cost(prediction.cost.epoch * factor, prediction.cost.total * factor, prediction.cost.currency)
 
 
 def _per_step(steps: list[list[StepRecord]]) -> tuple[list[float], list[float], list[float]]:

@@ -8,8 +8,12 @@ import sys
 import warnings
 from datetime import timedelta
 from pathlib import Path
+from typing import NoReturn
 
-# Before torch is imported: Gloo takes its interface from here, and must not listen beyond this machine.
+# Before torch is imported: it reads these then.
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # torch's own count is set from the plan
+os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+# Gloo takes its interface from here, and must not listen beyond this machine.
 if os.environ.get("MASTER_ADDR", "") in ("127.0.0.1", "localhost"):
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
 
@@ -21,7 +25,8 @@ from paceline.errors import PacelineError
 from paceline.job.resolve import load_case, load_case_data
 from paceline.launch.folder import RunFolder
 from paceline.train.loop import Training, train
-from paceline.train.record import Recorder
+from paceline.train.memory import PeakMemory
+from paceline.train.record import EndRecord, Recorder
 
 _PATIENCE = timedelta(minutes=10)  # how long a collective may wait for a worker
 
@@ -31,6 +36,7 @@ def main(arguments: list[str]) -> int:
     folder = RunFolder(Path(arguments[0]))
     rank, workers = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     warnings.filterwarnings("ignore", message=".*barrier.*")
+    warnings.filterwarnings("ignore", message=".*broadcast_buffers.*")  # torch has nothing yet to put in its place
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the launcher too, which ends the workers in order
     try:
         run(folder, rank, workers)
@@ -64,7 +70,9 @@ def run(folder: RunFolder, rank: int, workers: int) -> None:
             unused_parameters=bool(settings["unused_parameters"]),
         )
         with Recorder(folder.records(rank)) as recorder:
+            memory = PeakMemory(device)
             runner = train(training, recorder)
+            recorder.write(EndRecord(memory.taken()))
         if rank == 0:
             _save_weights(runner.model, folder.path / "model.pt")
     finally:
@@ -78,5 +86,16 @@ def _save_weights(model: torch.nn.Module, path: Path) -> None:
     aside.replace(path)
 
 
+def end(code: int) -> NoReturn:
+    """End the process at once.
+
+    Everything is written by now, and threads of Gloo and autograd that outlive the interpreter abort the process when
+    they still let go of a tensor: a run that had succeeded would count as failed.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    end(main(sys.argv[1:]))

@@ -7,7 +7,9 @@ this machine's memory is tried too; models that fake tensors cannot follow are t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import logging
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -83,7 +85,7 @@ def _trial(
 ) -> Any:
     """Return the model's output for a batch of two."""
     try:
-        with fake:
+        with _silent(), fake:
             return _forward(factory(), inputs)
     except Exception:
         # A factory that reads weights, a forward that looks at values: only a real run can tell.
@@ -94,6 +96,17 @@ def _trial(
         shown = in_one_line(error, source_file(type(model).forward))
         what = f"{spec.name} fails on {_BATCH} such samples with {shown}"
         raise FileError(where, "model.input", f"is {spec.input}, and {what}") from error
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """Keep torch from logging what fails on fake tensors: it is tried again, and then told in a sentence."""
+    log = logging.getLogger("torch._subclasses.fake_tensor")
+    before, log.disabled = log.disabled, True
+    try:
+        yield
+    finally:
+        log.disabled = before
 
 
 def _forward(model: nn.Module, inputs: InputSpec) -> Any:
@@ -145,7 +158,7 @@ def _try_loss(source: ModelSource, outputs: Any, fake: FakeTensorMode, reference
     import torch
 
     try:
-        with fake:
+        with _silent(), fake:
             loss = source.loss(outputs, source.example(_BATCH, seed=0)[1])
     except Exception:
         try:  # for real, as the model was

@@ -81,7 +81,7 @@ def predict_played(profile: Profile, cluster: Cluster, plan: Plan, length: Lengt
         device_memory_bytes=capacity,
         fits=memory.total <= capacity,
         bottleneck="",
-        cost=_cost(situation.cluster, epoch_seconds, total),
+        cost=_cost(situation.cluster, plan, epoch_seconds, total),
         source=profile.source,
         changes_update=strategy.changes_update(plan),
         guessed=(*step.notes, *_guessed(profile, plan)),
@@ -109,10 +109,12 @@ def _range(seconds: float, breakdown: Breakdown, profile: Profile, step: Step, p
     return (max(seconds - width, 0.0), seconds + width)
 
 
-def _cost(cluster: Cluster, epoch_seconds: float, total_seconds: float) -> Cost | None:
+def _cost(cluster: Cluster, plan: Plan, epoch_seconds: float, total_seconds: float) -> Cost | None:
+    """Return what the devices and helpers that a plan uses cost; the rest of the cluster is another's."""
     if cluster.price is None:
         return None
-    an_hour = cluster.price.device_hour * cluster.devices + cluster.price.helper_hour * cluster.helpers
+    helpers = int(plan.knobs.get("helpers", 0))
+    an_hour = cluster.price.device_hour * plan.devices + cluster.price.helper_hour * helpers
     return Cost(an_hour * epoch_seconds / 3600, an_hour * total_seconds / 3600, cluster.price.currency)
 
 

@@ -14,6 +14,8 @@ from paceline.engine.group import GLOO_LOOPBACK
 from paceline.errors import RunError
 from paceline.probe.fit import Line, fit_line
 
+_LEAST = 1e-15  # seconds per byte that noise may leave of a line: some link, not a division by zero
+
 
 @dataclass(frozen=True, slots=True)
 class ProbedLink:
@@ -77,7 +79,7 @@ def probe_of(data: Mapping[str, Any]) -> Probe:
     pair = _line(data["pair"])
     ring = ring_link(_line(data["all_reduce"]), ranks)
     links = tuple(
-        ProbedLink(source, target, 8 / max(pair.per_byte, 1e-15), pair.fixed, pair.spread)
+        ProbedLink(source, target, 8 / max(pair.per_byte, _LEAST), pair.fixed, pair.spread)
         for source, target in (("worker 0", "worker 1"), ("worker 1", "worker 0"))
     )
     share = 2 * (ranks - 1) / ranks
@@ -107,5 +109,5 @@ def ring_link(line: Line, ranks: int) -> Link:
     """
     backend, steps, share = GLOO_LOOPBACK, 2 * (ranks - 1), (ranks - 1) / ranks
     latency = max(line.fixed - backend.call_seconds, 0.0) / steps
-    per_byte = max(line.per_byte - share * 8 / backend.sum_bandwidth, line.per_byte / 10) / (2 * share)
+    per_byte = max(line.per_byte - share * 8 / backend.sum_bandwidth, line.per_byte / 10, _LEAST) / (2 * share)
     return Link("loopback", 8 / per_byte, latency, spread=line.spread, source="measured")

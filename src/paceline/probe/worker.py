@@ -10,6 +10,8 @@ from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 if os.environ.get("MASTER_ADDR", "") in ("127.0.0.1", "localhost"):
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
 
@@ -75,3 +77,4 @@ def _timed(once: Callable[[], None]) -> float:
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]))
+    os._exit(0)  # the result is written; see paceline.launch.worker.end

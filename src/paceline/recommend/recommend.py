@@ -78,7 +78,7 @@ def rank(predictions: Iterable[Prediction], objective: Objective) -> list[Predic
 def _ranked(predictions: list[Prediction], objective: Objective) -> Iterator[Prediction]:
     """Yield the most modest plan of those that tie with the best one left, again and again.
 
-    The best one left only gets worse, so the plans that tie with it enter a heap once each, in the order of their value.
+    The best one left only gets worse, so plans enter the heap of those that tie with it once each, in order of value.
     """
     ordered = sorted(predictions, key=lambda p: _value(p, objective))
     taken = [False] * len(ordered)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -15,14 +15,19 @@ from paceline.data.source import Samples
 from paceline.model.source import ModelSource
 from paceline.workload.precision import autocast, model_dtype
 
+_LEFT_OUT = -100  # torch's mark of targets that cross-entropy leaves out
+
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Mean loss, and the shares of samples (or tokens) whose class is the first, or among the first five."""
+    """Mean loss, and the shares of samples (or tokens) whose class is the first, or among the first five.
+
+    Both shares are None where a model with a loss of its own has no scores of classes.
+    """
 
     loss: float
-    top1: float
-    top5: float
+    top1: float | None
+    top5: float | None
 
 
 def evaluate(
@@ -37,43 +42,68 @@ def evaluate(
     workers: int,
 ) -> Score:
     """Return the score of rank 0's model; every worker takes a slice of the set and all of them get the result."""
-    sums = torch.zeros(4, dtype=torch.float64)  # loss, right, right among five, counted
+    sums = torch.zeros(5, dtype=torch.float64)  # loss, right, right among five, counted, of them in classes
     order = torch.arange(len(samples)).tensor_split(workers)[rank]
-    with _evaluating(model, workers), torch.no_grad():
+    with torch.no_grad(), _evaluating(model), _as_on_rank_0(model) if workers > 1 else contextlib.nullcontext():
         for indices in order.split(batch) if len(order) else ():
             inputs, targets = samples.batch(indices)
             if inputs.is_floating_point():
                 inputs = inputs.to(model_dtype(precision))
             inputs, targets = inputs.to(device), targets.to(device)
             with autocast(precision, device.type):
-                outputs = cast(torch.Tensor, model(inputs))
+                outputs = model(inputs)
                 loss = source.loss(outputs, targets)
             sums += _counted(outputs, targets, float(loss))
     if workers > 1:
         dist.all_reduce(sums if device.type == "cpu" else (sums := sums.to(device)))
-    total = float(sums[3]) or 1.0
-    return Score(*(float(value) / total for value in sums[:3]))
+    loss, right, among_five, counted, classified = sums.tolist()
+    if not classified:
+        return Score(loss / (counted or 1.0), None, None)
+    return Score(loss / counted, right / classified, among_five / classified)
 
 
-def _counted(outputs: torch.Tensor, targets: torch.Tensor, loss: float) -> torch.Tensor:
+def _counted(outputs: Any, targets: torch.Tensor, loss: float) -> torch.Tensor:
+    if not isinstance(outputs, torch.Tensor) or targets.is_floating_point() or outputs.shape[:-1] != targets.shape:
+        return torch.tensor([loss * len(targets), 0, 0, len(targets), 0], dtype=torch.float64)
     scores, wanted = outputs.reshape(-1, outputs.shape[-1]), targets.reshape(-1)
     ranked = scores.topk(min(5, scores.shape[-1]), dim=-1).indices == wanted[:, None]
-    count = len(wanted)
-    return torch.tensor([loss * count, float(ranked[:, :1].sum()), float(ranked.sum()), count], dtype=torch.float64)
+    count = int((wanted != _LEFT_OUT).sum())
+    return torch.tensor(
+        [loss * count if count else 0.0, int(ranked[:, :1].sum()), int(ranked.sum()), count, count], dtype=torch.float64
+    )
 
 
 @contextlib.contextmanager
-def _evaluating(model: nn.Module, workers: int) -> Iterator[None]:
-    """Switch to evaluation with rank 0's batch-norm statistics; give every worker its own back after."""
-    own = {name: buffer.clone() for name, buffer in model.named_buffers()} if workers > 1 else {}
-    for buffer in model.buffers() if workers > 1 else ():
-        dist.broadcast(buffer, src=0)
+def _evaluating(model: nn.Module) -> Iterator[None]:
     was_training = model.training
     model.eval()
     try:
         yield
     finally:
         model.train(was_training)
-        for name, buffer in model.named_buffers():
-            if name in own:
-                buffer.copy_(own[name])
+
+
+@contextlib.contextmanager
+def _as_on_rank_0(model: nn.Module) -> Iterator[None]:
+    """Give every worker rank 0's buffers, batch norm's statistics above all, and its own back after."""
+    buffers = [buffer for buffer in model.buffers() if buffer.numel()]
+    if not buffers:
+        yield
+        return
+    # As bytes: Gloo knows neither complex numbers nor tensors with gaps.
+    own = torch.cat([buffer.contiguous().reshape(-1).view(torch.uint8) for buffer in buffers])
+    common = own.clone()
+    dist.broadcast(common, src=0)
+    _fill(buffers, common)
+    try:
+        yield
+    finally:
+        _fill(buffers, own)
+
+
+def _fill(buffers: Sequence[torch.Tensor], content: torch.Tensor) -> None:
+    parts = content.split([buffer.numel() * buffer.element_size() for buffer in buffers])
+    for buffer, part in zip(buffers, parts):
+        value = part.clone().view(buffer.dtype).reshape(buffer.shape)  # a part need not begin at a whole number
+        if not torch.equal(value, buffer):  # constants may be expanded tensors, which nothing can be written to
+            buffer.copy_(value)

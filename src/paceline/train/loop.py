@@ -45,13 +45,8 @@ class Training:
 
 def train(training: Training, recorder: Recorder) -> Runner:
     """Train to the end of the job and return the runner with the trained model."""
-    spec, count = training.spec, len(training.data.train)
-    steps = steps_per_epoch(count, training.global_batch, training.workers)
-    if steps < 1:
-        raise RunError(
-            f"an epoch of {count} samples holds no batch for {training.workers} workers; "
-            "lower train.batch_per_device or use fewer workers"
-        )
+    spec = training.spec
+    steps = epoch_steps(len(training.data.train), training.global_batch, training.workers)
     schedule = schedule_for(spec, training.global_batch, training.workers, steps)
     runner, optimizer = prepare(training)
     last = min(schedule.steps, spec.steps or schedule.steps)
@@ -62,6 +57,17 @@ def train(training: Training, recorder: Recorder) -> Runner:
         seconds, step = _epoch(training, recorder, runner, optimizer, schedule, epoch, step, last)
         recorder.write(_validated(training, runner, epoch, seconds))
     return runner
+
+
+def epoch_steps(samples: int, global_batch: int, workers: int) -> int:
+    """Return the steps of an epoch; where there is not one, say so."""
+    steps = steps_per_epoch(samples, global_batch, workers)
+    if steps < 1:
+        raise RunError(
+            f"an epoch of {samples} samples holds no batch for {workers} workers; "
+            "take more data, a smaller train.batch_per_device or fewer workers"
+        )
+    return steps
 
 
 def prepare(training: Training) -> tuple[Runner, torch.optim.Optimizer]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 _FLUSH_SECONDS = 0.2
 
@@ -39,11 +38,23 @@ class EpochRecord:
     top5: float | None
 
 
+@dataclass(frozen=True, slots=True)
+class EndRecord:
+    """The last line of a worker that came to its end: the memory that training took at its peak."""
+
+    memory_bytes: int
+
+
+Record = StepRecord | EpochRecord | EndRecord
+_EVENTS: Mapping[str, type[Record]] = {"step": StepRecord, "epoch": EpochRecord, "end": EndRecord}
+
+
 class Recorder:
     """Appends records to a file; a reader sees whole lines only, at most a fifth of a second late."""
 
     def __init__(self, path: Path) -> None:
-        self._file = path.open("a", encoding="utf-8")
+        self._file = path.open("ab", buffering=0)  # a buffer of Python's would be emptied in the middle of a line
+        self._lines: list[str] = []
         self._flushed = time.monotonic()
 
     def __enter__(self) -> Recorder:
@@ -52,30 +63,27 @@ class Recorder:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._flush()
         self._file.close()
 
-    def write(self, record: StepRecord | EpochRecord) -> None:
+    def write(self, record: Record) -> None:
         """Append one record."""
-        event = "step" if isinstance(record, StepRecord) else "epoch"
-        self.note(event, **asdict(record))
+        event = next(name for name, kind in _EVENTS.items() if isinstance(record, kind))
+        self._lines.append(json.dumps({"event": event, **asdict(record)}, allow_nan=False) + "\n")
         if event != "step" or time.monotonic() - self._flushed > _FLUSH_SECONDS:
-            self._file.flush()
-            self._flushed = time.monotonic()
+            self._flush()
 
-    def note(self, event: str, **fields: Any) -> None:
-        """Append a line of another kind."""
-        self._file.write(json.dumps({"event": event, **fields}, allow_nan=False) + "\n")
+    def _flush(self) -> None:
+        self._file.write("".join(self._lines).encode())
+        self._lines.clear()
+        self._flushed = time.monotonic()
 
 
-def read_records(path: Path) -> Iterator[StepRecord | EpochRecord]:
+def read_records(path: Path) -> Iterator[Record]:
     """Yield the records of a worker's file; a last line that a crash cut short is left out."""
     with path.open(encoding="utf-8") as file:
         for line in file:
             if not line.endswith("\n"):
                 return
             fields = json.loads(line)
-            event = fields.pop("event")
-            if event == "step":
-                yield StepRecord(**fields)
-            elif event == "epoch":
-                yield EpochRecord(**fields)
+            yield _EVENTS[fields.pop("event")](**fields)

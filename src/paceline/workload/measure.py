@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 
 from paceline.data.source import Samples
-from paceline.errors import ModelError
+from paceline.errors import DataError, ModelError, PacelineError
 from paceline.model.source import ModelSource
 from paceline.workload.optime import time_layers
 from paceline.workload.optimizer import OptimizerSetting
@@ -55,7 +55,7 @@ def measure(
     with _threads(threads):
         stepper = Stepper(source, samples, optimizer, workload.precision, device)
         progress(f"batch {workload.batch}", 0.0)
-        main, start = _timing(stepper, workload, workload.batch, seconds / 2 if others else seconds)
+        main, start = _timing_or_sentence(stepper, workload, seconds / 2 if others else seconds)
         timings = [main]
         crowding = 1.0
         if crowd is not None:
@@ -63,9 +63,12 @@ def measure(
             crowding = _crowding(stepper, main, seconds / 3, crowd)
         for number, batch in enumerate(others):
             progress(f"batch {batch}", 0.5 + 0.5 * number / len(others))
-            # Batch norm refuses a single value per channel: such a size has no timing.
-            with contextlib.suppress(ValueError):
+            try:
                 timings.append(_timing(stepper, workload, batch, seconds / 2 / len(others))[0])
+            except DataError:
+                raise
+            except Exception:
+                continue  # batch norm refuses a single value per channel, a forward its squeeze: no timing of that size
         progress("done", 1.0)
     return Profile(
         workload=workload,
@@ -95,6 +98,16 @@ def _crowding(stepper: Stepper, alone: Timing, seconds: float, crowd: Crowd) -> 
     with crowd():
         steps, _ = _steps(stepper, alone.batch, seconds)
     return max(trimmed_mean([step.whole for step in steps]) / alone.step_seconds, 1.0)
+
+
+def _timing_or_sentence(stepper: Stepper, workload: Workload, seconds: float) -> tuple[Timing, float]:
+    try:
+        return _timing(stepper, workload, workload.batch, seconds)
+    except PacelineError:
+        raise
+    except Exception as error:
+        text = " ".join(str(error).split())[:200] or type(error).__name__
+        raise ModelError(f"model {stepper.source.name} fails on a batch of {workload.batch} samples: {text}") from error
 
 
 def _timing(stepper: Stepper, workload: Workload, batch: int, seconds: float) -> tuple[Timing, float]:

@@ -134,11 +134,10 @@ def _on_line(low: Timing, high: Timing, batch: int) -> Timing:
     share = (batch - low.batch) / (high.batch - low.batch)
 
     def point(a: float, b: float) -> float:
-        bounds = (a, b) if batch < low.batch or batch <= high.batch else (b, float("inf"))
         value = a + (b - a) * share
         if batch < low.batch:  # never below what proportionality to the smallest gives
-            return max(value, a * batch / low.batch)
-        return min(max(value, min(bounds)), max(bounds))
+            return min(max(value, a * batch / low.batch), a)
+        return max(value, b) if batch > high.batch else value
 
     def points(a: tuple[float, ...], b: tuple[float, ...]) -> tuple[float, ...]:
         return tuple(map(point, a, b))

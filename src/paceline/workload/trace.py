@@ -8,7 +8,7 @@ parameters' storages say who owns which weights.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -21,6 +21,7 @@ from torch.utils._pytree import tree_iter
 from paceline.errors import ModelError, PacelineError
 from paceline.model.source import ModelSource
 from paceline.model.spec import show_shape
+from paceline.workload.fake import fake_model, quiet_fakes
 from paceline.workload.flops import count_flops
 from paceline.workload.kind import layer_kind
 from paceline.workload.precision import autocast, model_dtype
@@ -38,15 +39,8 @@ def trace(source: ModelSource, batch: int, precision: str = "fp32") -> Workload:
     >>> trace(load_model(ModelSpec(name="resnet50", variant="imagenet")), batch=2).parameters
     25557032
     """
-    with FakeTensorMode(allow_non_fake_inputs=True) as fake:
-        try:
-            model = source.build()
-        except PacelineError:
-            raise
-        except Exception:
-            model = _built_for_real(source, fake)
-        _convert(model, model_dtype(precision))
-        model.train()
+    with quiet_fakes(), FakeTensorMode(allow_non_fake_inputs=True) as fake:
+        model = fake_model(source, fake, model_dtype(precision)).train()
         inputs, targets = source.example(batch)
         if inputs.is_floating_point():
             inputs = inputs.to(model_dtype(precision))
@@ -70,39 +64,6 @@ def trace(source: ModelSource, batch: int, precision: str = "fp32") -> Workload:
                 f"model {source.name} fails on a batch of {batch} x {show_shape(source.inputs.shape)}: {text}"
             ) from error
     return watch.workload(source, batch, precision)
-
-
-def _built_for_real(source: ModelSource, fake: FakeTensorMode) -> nn.Module:
-    from torch._subclasses.fake_tensor import unset_fake_temporarily
-
-    with unset_fake_temporarily():
-        model = source.build()
-    _replace(model, fake.from_tensor)
-    return model
-
-
-def _convert(model: nn.Module, dtype: torch.dtype) -> None:
-    def convert(tensor: torch.Tensor) -> torch.Tensor:
-        return tensor.detach().to(dtype) if tensor.is_floating_point() else tensor
-
-    if dtype is not torch.float32:
-        _replace(model, convert)
-
-
-def _replace(model: nn.Module, change: Callable[[torch.Tensor], torch.Tensor]) -> None:
-    """Put other tensors in the place of a model's own; ``Module.to`` cannot, it swaps fake ones. Ties stay tied."""
-    made: dict[int, torch.Tensor] = {}
-    for module in model.modules():
-        for tensors in (module._parameters, module._buffers):
-            for name, tensor in tensors.items():
-                if tensor is None:
-                    continue
-                if id(tensor) not in made:
-                    new = change(tensor)
-                    made[id(tensor)] = (
-                        nn.Parameter(new, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else new
-                    )
-                cast(dict[str, torch.Tensor], tensors)[name] = made[id(tensor)]
 
 
 @contextlib.contextmanager

@@ -2,7 +2,8 @@
 
 What is relied on (torch 2.9 to 2.13, tested): ``_get_ddp_logging_data()`` has the last sampled iteration's
 ``backward_compute_time_end`` and ``backward_comm_time_end`` in nanoseconds of one clock, and
-``rebuilt_bucket_sizes`` as text; without them the exposure reads as 0.
+``rebuilt_bucket_sizes`` as text; ``logger.set_runtime_stats_and_log()`` fills them in for the iteration that has just
+ended, which DDP itself does at the next forward only. Without them the exposure reads as 0.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ def log_every_step(module: DistributedDataParallel) -> None:
 
 def exposed_seconds(module: DistributedDataParallel) -> float:
     """Return the seconds from the end of the last backward's compute to the end of its communication."""
+    if settle := getattr(getattr(module, "logger", None), "set_runtime_stats_and_log", None):
+        settle()
     data = _logged(module)
     computed, sent = data.get("backward_compute_time_end", 0), data.get("backward_comm_time_end", 0)
     return max(sent - computed, 0) / 1e9 if computed and sent else 0.0

@@ -7,6 +7,7 @@ averages gradients, and the worker of rank 0 is the one that is evaluated and sa
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Sequence
 from typing import cast
@@ -37,7 +38,7 @@ class OverlappedRunner:
 
     def __init__(self, plan: Plan, setting: RunSetting) -> None:
         self._setting = setting
-        self._passes = int(plan.knobs["accumulate"])
+        self._batch = plan.batch_per_device
         self.module = DistributedDataParallel(
             setting.model,
             device_ids=[setting.device.index or 0] if setting.device.type == "cuda" else None,
@@ -61,7 +62,7 @@ class OverlappedRunner:
         setting = self._setting
         setting.optimizer.zero_grad(set_to_none=True)
         loss = torch.zeros((), device=setting.device)
-        parts = split(inputs, targets, self._passes)
+        parts = split(inputs, targets, self._batch)
         for number, (some, wanted) in enumerate(parts):
             part = len(some) / len(inputs)
             last = number == len(parts) - 1
@@ -82,12 +83,14 @@ class BarrierRunner:
 
     def __init__(self, plan: Plan, setting: RunSetting) -> None:
         self._setting = setting
-        self._passes = int(plan.knobs["accumulate"])
+        self._batch = plan.batch_per_device
         self._bucket_mb = float(plan.knobs["bucket_mb"])
         self._wire_type = _WIRE_TYPES.get(str(plan.knobs["compression"]))
         self._exposed = 0.0
-        for tensor in [*setting.model.parameters(), *setting.model.buffers()]:
-            dist.broadcast(tensor.data, src=0)
+        for parameter in setting.model.parameters():
+            whole = parameter.data.contiguous()  # c10d takes no other; weights may be channels-last
+            dist.broadcast(whole, src=0)
+            parameter.data.copy_(whole)
 
     @property
     def model(self) -> nn.Module:
@@ -99,7 +102,7 @@ class BarrierRunner:
         setting = self._setting
         setting.optimizer.zero_grad(set_to_none=True)
         loss = torch.zeros((), device=setting.device)
-        for some, wanted in split(inputs, targets, self._passes):
+        for some, wanted in split(inputs, targets, self._batch):
             part = len(some) / len(inputs)
             loss += part * forward_backward(setting, setting.model, some, wanted, share * part)
         began = time.perf_counter()
@@ -114,8 +117,13 @@ class BarrierRunner:
 
     def _sum_gradients(self) -> None:
         ready = [p for p in reversed(list(self._setting.model.parameters())) if p.requires_grad]
+        if self._setting.unused_parameters:
+            # What nobody used keeps no gradient: the optimizer must leave it alone, as it does on one device.
+            used = torch.tensor([p.grad is not None for p in ready], dtype=torch.int32, device=self._setting.device)
+            dist.all_reduce(used)
+            ready = [parameter for parameter, count in zip(ready, used.tolist()) if count]
         for parameter in ready:
-            if parameter.grad is None:  # unused in this pass: every worker must still take part
+            if parameter.grad is None:  # unused by this worker alone, which must still take part
                 parameter.grad = torch.zeros_like(parameter)
         grads = [cast(torch.Tensor, p.grad) for p in ready]
         for bucket in buckets((g.numel() * g.element_size() for g in grads), self._bucket_mb):
@@ -128,7 +136,10 @@ class BarrierRunner:
                 grad.copy_(total)
 
 
-def split(inputs: torch.Tensor, targets: torch.Tensor, passes: int) -> Sequence[tuple[torch.Tensor, torch.Tensor]]:
-    """Return a batch in up to ``passes`` parts of nearly equal size, none of them empty."""
-    parts = max(min(passes, len(inputs)), 1)
+def split(inputs: torch.Tensor, targets: torch.Tensor, most: int) -> Sequence[tuple[torch.Tensor, torch.Tensor]]:
+    """Return a batch in the fewest nearly equal parts of at most ``most`` samples.
+
+    An epoch's last batch is smaller and takes fewer passes: parts of one sample are what batch norm refuses.
+    """
+    parts = max(math.ceil(len(inputs) / most), 1)
     return list(zip(inputs.tensor_split(parts), targets.tensor_split(parts)))

@@ -1,0 +1,152 @@
+"""A study: one job followed from its description to a run; each thing is worked out once, when it is asked for.
+
+    job -> workload -> profile -> prediction, recommendation -> run
+
+The command line and the functions of the package are thin over this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from paceline.errors import FileError
+from paceline.job.job import Job, job_from_tables, read_job
+from paceline.job.resolve import Case, devices_of, length_of, load_case, plan_of, profile_of
+from paceline.launch.launch import Hear, Order, launch_local
+from paceline.launch.run import Run
+from paceline.predict.predict import Length, PlayedPlan, predict_played
+from paceline.predict.prediction import Prediction
+from paceline.recommend.recommend import recommend
+from paceline.recommend.recommendation import Objective, Recommendation
+from paceline.recommend.space import Question
+from paceline.strategy.contract import Plan
+from paceline.workload.profile import Profile
+from paceline.workload.workload import Workload
+
+JobLike = str | Path | Mapping[str, Any] | Job
+Measure = Callable[[Case], Profile]
+
+
+class Study:
+    """A job and what follows from it.
+
+    ``profile`` is one taken before; ``measure`` replaces the way a missing one is made (a progress bar around it).
+
+    >>> study = Study({"model": {"name": "resnet50"}, "cluster": {"preset": "dgx-a100"}})
+    >>> study.plan.strategy, study.prediction.fits
+    ('allreduce', True)
+    """
+
+    def __init__(
+        self,
+        job: JobLike | None,
+        overrides: Sequence[str] = (),
+        profile: Profile | None = None,
+        measure: Measure = profile_of,
+    ) -> None:
+        self.case = load_case(open_job(job, overrides))
+        self._profile = profile
+        self._measure = measure
+
+    @cached_property
+    def workload(self) -> Workload:
+        """The model, traced at the job's batch size and precision."""
+        from dataclasses import replace
+
+        from paceline.workload.trace import trace
+
+        train = self.case.job.spec.train
+        return replace(trace(self.case.source, train.batch_per_device, train.precision), name=self.case.name)
+
+    @cached_property
+    def length(self) -> Length:
+        """How much the job trains."""
+        return length_of(self.case)
+
+    @cached_property
+    def profile(self) -> Profile:
+        """The times that predictions come from."""
+        return self._profile or self._measure(self.case)
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The job's plan; the best one at the job's own batch size where it says "auto"."""
+        return plan_of(self.case) or self.recommend(keep_batch=True).best.plan
+
+    @cached_property
+    def played(self) -> PlayedPlan:
+        """The prediction of the plan with its timeline."""
+        plan_of(self.case)  # a wrong plan is found before anything is measured
+        return predict_played(self.profile, self.case.cluster, self.plan, self.length)
+
+    @property
+    def prediction(self) -> Prediction:
+        """The prediction of the plan."""
+        return self.played.prediction
+
+    def recommend(self, objective: Objective = "time", keep_batch: bool = False) -> Recommendation:
+        """Return every plan that fits, ranked; with ``keep_batch`` only those with the job's batch on each device."""
+        devices = devices_of(self.case)
+        question = Question(self.profile, self.case.cluster, self.case.job.spec.train, not keep_batch, devices)
+        return recommend(question, self.length, objective)
+
+    def order(self, plan: Plan | None = None) -> Order:
+        """Return what is to be launched; a plan from elsewhere must fit this machine."""
+        if not self.case.measurable:
+            raise FileError(
+                self.case.job.where,
+                "cluster",
+                f'is {self.case.cluster.name}, but a launch runs on this machine; use [cluster] preset = "here"',
+            )
+        if plan is None:
+            prediction = self.prediction
+        else:
+            prediction = predict_played(self.profile, self.case.cluster, plan, self.length).prediction
+        return Order(
+            case=self.case,
+            prediction=prediction,
+            threads=self.case.cluster.threads_per_device or 1,
+            device="cpu",
+            unused_parameters=bool(self.profile.workload.unused_parameters),
+        )
+
+    def launch(self, plan: Plan | None = None, hear: Hear = lambda record: None) -> Run:
+        """Train by the plan on this machine and return what happened."""
+        return launch_local(self.order(plan), hear)
+
+
+def open_job(job: JobLike | None, overrides: Sequence[str] = ()) -> Job:
+    """Return a job from its file, its tables, or overrides alone."""
+    if isinstance(job, Job):
+        return job
+    if isinstance(job, Mapping):
+        return job_from_tables(dict(job), overrides)
+    return read_job(job, overrides)
+
+
+def trace(job: JobLike) -> Workload:
+    """Return a job's model as a workload: layers, FLOPs, bytes, traced without memory."""
+    return Study(job).workload
+
+
+def profile(job: JobLike) -> Profile:
+    """Return the times of a job's model on one device: measured where that is this machine, modelled elsewhere."""
+    return Study(job).profile
+
+
+def predict(job: JobLike, profile: Profile | None = None) -> Prediction:
+    """Return what a job's plan will take."""
+    return Study(job, profile=profile).prediction
+
+
+def recommend_plans(job: JobLike, profile: Profile | None = None, objective: Objective = "time") -> Recommendation:
+    """Return every plan of a job that fits, ranked."""
+    return Study(job, profile=profile).recommend(objective)
+
+
+def launch(job: JobLike, plan: Plan | None = None, profile: Profile | None = None) -> Run:
+    """Train a job on this machine and return what happened."""
+    return Study(job, profile=profile).launch(plan)
