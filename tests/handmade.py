@@ -21,7 +21,7 @@ def suite(name: str, variant: str | None = None, length: str | None = None) -> M
 
 
 @cache
-def traced(name: str, variant: str | None = None, batch: int = 2, precision: str = "fp32") -> Workload:
+def traced(name: str, variant: str | None = None, batch: int = 4, precision: str = "fp32") -> Workload:
     from paceline.workload.trace import trace
 
     return trace(suite(name, variant), batch, precision)

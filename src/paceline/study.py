@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from paceline.errors import FileError
+from paceline.errors import FileError, PacelineError
 from paceline.job.job import Job, job_from_tables, read_job
 from paceline.job.resolve import Case, devices_of, length_of, load_case, plan_of, profile_of
 from paceline.launch.launch import Hear, Order, launch_local
@@ -23,6 +23,7 @@ from paceline.recommend.recommend import recommend
 from paceline.recommend.recommendation import Objective, Recommendation
 from paceline.recommend.space import Question
 from paceline.strategy.contract import Plan
+from paceline.strategy.registry import make_plan
 from paceline.workload.profile import Profile
 from paceline.workload.workload import Workload
 
@@ -80,7 +81,12 @@ class Study:
     def played(self) -> PlayedPlan:
         """The prediction of the plan with its timeline."""
         plan_of(self.case)  # a wrong plan is found before anything is measured
-        return predict_played(self.profile, self.case.cluster, self.plan, self.length)
+        try:
+            return predict_played(self.profile, self.case.cluster, self.plan, self.length)
+        except FileError:
+            raise
+        except PacelineError as error:
+            raise FileError(self.case.job.where, "plan", str(error)) from error
 
     @property
     def prediction(self) -> Prediction:
@@ -89,22 +95,23 @@ class Study:
 
     def recommend(self, objective: Objective = "time", keep_batch: bool = False) -> Recommendation:
         """Return every plan that fits, ranked; with ``keep_batch`` only those with the job's batch on each device."""
+        if objective == "cost" and self.case.cluster.price is None:
+            what = "is missing, and ranking by cost needs it: [price] device_hour, helper_hour; see `paceline init`"
+            raise FileError(self.case.job.where, "cluster.price", what)
+        plan_of(self.case)  # a plan that the job names is not asked for here, but a mistake in it is one
         devices = devices_of(self.case)
         question = Question(self.profile, self.case.cluster, self.case.job.spec.train, not keep_batch, devices)
         return recommend(question, self.length, objective)
 
-    def order(self, plan: Plan | None = None) -> Order:
-        """Return what is to be launched; a plan from elsewhere must fit this machine."""
+    def order(self, plan: Plan | None = None, where: str | Path = "plan") -> Order:
+        """Return what is to be launched; a plan from elsewhere must fit this machine, errors call it ``where``."""
         if not self.case.measurable:
             raise FileError(
                 self.case.job.where,
                 "cluster",
                 f'is {self.case.cluster.name}, but a launch runs on this machine; use [cluster] preset = "here"',
             )
-        if plan is None:
-            prediction = self.prediction
-        else:
-            prediction = predict_played(self.profile, self.case.cluster, plan, self.length).prediction
+        prediction = self.prediction if plan is None else self._predict(plan, where)
         return Order(
             case=self.case,
             prediction=prediction,
@@ -112,6 +119,14 @@ class Study:
             device="cpu",
             unused_parameters=bool(self.profile.workload.unused_parameters),
         )
+
+    def _predict(self, plan: Plan, where: str | Path) -> Prediction:
+        """Return the prediction of a plan from elsewhere, checked as one of the job's own is."""
+        checked = make_plan(plan.strategy, plan.devices, plan.batch_per_device, plan.knobs, where, "knobs")
+        if not 1 <= plan.devices <= self.case.cluster.devices:
+            has = self.case.cluster.devices
+            raise FileError(where, "devices", f"is {plan.devices}, but this machine offers {has}")
+        return predict_played(self.profile, self.case.cluster, checked, self.length).prediction
 
     def launch(self, plan: Plan | None = None, hear: Hear = lambda record: None) -> Run:
         """Train by the plan on this machine and return what happened."""

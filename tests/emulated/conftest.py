@@ -3,13 +3,10 @@
 import itertools
 import os
 import subprocess
-import sys
 
 import pytest
+from traces import COMMAND, traces
 
-from paceline.cluster.emulate.box import NAMESPACES
-from paceline.cluster.emulate.journal import journal_file, journal_home
-from paceline.cluster.emulate.layout import owner_of
 from paceline.cluster.emulate.ready import need_emulation
 from paceline.cluster.emulate.updown import down, up
 from paceline.errors import UnavailableError
@@ -62,17 +59,6 @@ def shared(emulation):
     for each in names:
         down(each)
         assert not traces(each)
-
-
-def traces(name):
-    """Everything on this machine that tells of a cluster: namespaces, journal, what a dead command left beside it."""
-    found = [entry.name for entry in NAMESPACES.glob("pl-*") if owner_of(entry.name) == name]
-    found += [str(path) for path in (journal_file(name), *journal_home().glob(f".{name}.*")) if path.exists()]
-    links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout
-    return found + [line for line in links.splitlines() if ": pl-" in line]
-
-
-COMMAND = (sys.executable, "-c", "from paceline.cli.main import main; main()")
 
 
 @pytest.fixture

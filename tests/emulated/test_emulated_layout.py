@@ -5,9 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from clusters import flat, tree
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from labs import flat, tree
 
 from paceline.artefact import from_dict, to_dict
 from paceline.cluster.cluster import Cluster, Switch

@@ -7,14 +7,14 @@ import time
 from dataclasses import replace
 
 import pytest
-from clusters import flat, tree
-from conftest import COMMAND, traces
+from labs import flat, tree
+from traces import COMMAND, traces
 
 from paceline.artefact import save
 from paceline.cluster.emulate import updown
 from paceline.cluster.emulate.box import NAMESPACES, Box
 from paceline.cluster.emulate.enter import inside
-from paceline.cluster.emulate.journal import free_slot, journal_file, locked, read_journal, write_journal
+from paceline.cluster.emulate.journal import journal_file, locked, read_journal, write_journal
 from paceline.cluster.emulate.process import end_processes, processes_in
 from paceline.cluster.emulate.status import find, status
 from paceline.cluster.emulate.updown import down, up
@@ -77,7 +77,7 @@ def test_two_clusters_do_not_meet(make, shared):
 def test_a_failure_is_rolled_back(name, monkeypatch):
     def broken(layout):
         whole = updown_making(layout)
-        return (*whole[:2], replace(whole[2], lines=("qdisc add dev no-such-link root tbf",)), *whole[3:])
+        return (*whole[:2], replace(whole[2], lines=("qdisc del dev no-such-link root",)), *whole[3:])
 
     updown_making = updown.making
     monkeypatch.setattr(updown, "making", broken)
@@ -106,8 +106,8 @@ def crash(name, cluster, batches):
 
 @pytest.mark.parametrize("batches", [1, 2, 4])
 def test_what_a_killed_command_left_is_removed(name, batches):
-    updown_remove, cluster = down, flat(2)
-    crash_up(name, cluster, batches)
+    cluster = flat(2)
+    crash(name, cluster, batches)
     assert traces(name)
     assert status(name)[0].phase == "making"
     with pytest.raises(PacelineError, match="is not whole"):
@@ -115,13 +115,8 @@ def test_what_a_killed_command_left_is_removed(name, batches):
     if batches == 2:
         assert len(up(cluster, name).nodes) == 2
         assert all(node.alive for node in status(name)[0].nodes)
-    updown_remove(name)
+    down(name)
     assert not traces(name)
-
-
-def crash_up(name, cluster, batches):
-    # The first call of Box.run removes what an earlier command left: nothing, which is no batch of lines.
-    crash(name, cluster, batches)
 
 
 def test_a_killed_down_is_finished_by_the_next(name):
@@ -185,12 +180,6 @@ def test_a_namespace_file_that_never_became_one(name):
     path.touch(mode=0)
     assert up(flat(1), name).nodes
     down(name)
-
-
-def test_the_lowest_slot_is_taken(name, make):
-    with locked():
-        free = free_slot()
-    assert make(flat(1)).slot == free
 
 
 def test_unknown_names_are_one_sentence(emulation, name):

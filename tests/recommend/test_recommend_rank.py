@@ -10,6 +10,7 @@ from handmade import cluster, plan, profile
 from paceline.predict.predict import Length, predict
 from paceline.predict.prediction import Cost
 from paceline.recommend.recommend import rank
+from paceline.strategy.registry import find_strategy, make_plan
 
 BASE = predict(profile(), cluster(), plan(), Length(1000))
 
@@ -23,6 +24,11 @@ def made(seconds, devices=4, memory=1000, changes=None, cost=1.0):
         changes_update=changes,
         cost=Cost(cost, cost, "USD"),
     )
+
+
+def moved(prediction):
+    defaults = find_strategy(prediction.plan.strategy).knobs
+    return sum(defaults.get(knob) != value for knob, value in prediction.plan.knobs.items())
 
 
 def plainly(predictions, objective):
@@ -41,7 +47,7 @@ def plainly(predictions, objective):
             for p in ordered
             if (p.changes_update is None) == (first.changes_update is None) and value(p) <= value(first) * 1.005
         ]
-        chosen = min(ties, key=lambda p: (p.devices, p.memory_bytes, value(p)))
+        chosen = min(ties, key=lambda p: (p.devices, p.memory_bytes, moved(p), value(p)))
         ordered.remove(chosen)
         ranked.append(chosen)
     return ranked
@@ -50,6 +56,13 @@ def plainly(predictions, objective):
 def test_faster_is_better():
     plans = [made(3.0), made(1.0), made(2.0)]
     assert [p.epoch_seconds for p in rank(plans, "time")] == [1.0, 2.0, 3.0]
+
+
+def test_ties_stay_with_the_defaults():
+    usual = make_plan("allreduce", 2, 32, {})
+    small = make_plan("allreduce", 2, 32, {"bucket_mb": 1})
+    plans = [replace(made(1.0, 2), plan=small), replace(made(1.004, 2), plan=usual)]
+    assert [p.plan for p in rank(plans, "time")] == [usual, small]
 
 
 def test_ties_go_to_fewer_devices_then_to_less_memory():

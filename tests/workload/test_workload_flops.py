@@ -10,7 +10,7 @@ from handmade import suite, traced, user
 from paceline.model.suite import list_models
 from paceline.workload.trace import trace
 
-BATCH = 2
+BATCH = 4
 LARGE = ("gpt2-medium", "gpt2-large", "gpt2-xl", "gpt-13b", "bert-large")
 
 

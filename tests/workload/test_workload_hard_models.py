@@ -76,7 +76,7 @@ def test_torchs_own_sequence_layers(name, precision):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["gpt-nano", "cnn"])
 def test_half_precision_traces_on_any_machine(name):
-    assert traced(name, None, 2, "fp16").flops == traced(name).flops
+    assert traced(name, precision="fp16").flops == traced(name).flops
 
 
 def test_a_model_of_thirteen_billion_parameters_needs_no_memory():

@@ -5,9 +5,9 @@ from __future__ import annotations
 import platform
 import sys
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 
-from paceline import __version__
 from paceline.bench.result import Machine
 from paceline.cluster.here import usable_cores
 
@@ -22,7 +22,7 @@ def this_machine() -> Machine:
         processor=_processor(),
         python=platform.python_version(),
         torch=str(torch.__version__),
-        paceline=__version__,
+        paceline=version("paceline"),
         command=" ".join(["paceline", *sys.argv[1:]]),
     )
 

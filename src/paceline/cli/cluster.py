@@ -26,18 +26,10 @@ def show(cluster: str = "here", *, json: Json = False) -> None:
         A preset's name, or a cluster file.
     """
     from paceline.artefact import to_dict
-    from paceline.cluster.file import read_cluster
-    from paceline.cluster.presets import list_presets, load_preset
+    from paceline.cluster.file import open_cluster
     from paceline.cluster.topology import describe
-    from paceline.errors import PacelineError, UnknownNameError
 
-    if cluster.endswith((".toml", ".json")) or "/" in cluster:
-        found = read_cluster(cluster)
-    elif cluster in list_presets():
-        found = load_preset(cluster)
-    else:
-        unknown = UnknownNameError("cluster", cluster, list_presets(), "`paceline clusters`")
-        raise PacelineError(f"{unknown}; the name of a cluster file ends in .toml")
+    found = open_cluster(cluster)
     if json:
         emit(to_dict(found))
     else:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Parameter
 
 from paceline.cli.common import Json
 from paceline.cli.output import emit, headline, say, table, warn
-from paceline.errors import FileError, PacelineError, UnknownNameError
+from paceline.errors import FileError, PacelineError
 from paceline.units import format_bandwidth, parse_bandwidth
 
 if TYPE_CHECKING:
-    from paceline.cluster.cluster import Cluster
     from paceline.cluster.emulate.layout import Layout
     from paceline.cluster.emulate.status import ClusterStatus, EdgeStatus, NodeStatus
     from paceline.cluster.emulate.updown import Removed
@@ -48,8 +46,9 @@ def up(
     from paceline.cluster.emulate.layout import safe_name
     from paceline.cluster.emulate.render import making, script
     from paceline.cluster.emulate.updown import up as make
+    from paceline.cluster.file import open_cluster
 
-    cluster = _cluster(file)
+    cluster = open_cluster(file)
     if dry_run:
         layout = layout_of(cluster, name or safe_name(cluster.name), 0)
         if json:
@@ -201,18 +200,6 @@ def _bandwidth(rate: str | None) -> float:
         raise FileError("rate", "", str(error)) from None
 
 
-def _cluster(file: str) -> Cluster:
-    from paceline.cluster.file import read_cluster
-    from paceline.cluster.presets import list_presets, load_preset
-
-    if file.endswith((".toml", ".json")) or "/" in file:
-        return read_cluster(Path(file))
-    if file in list_presets():
-        return load_preset(file)
-    unknown = UnknownNameError("cluster", file, list_presets(), "`paceline clusters`")
-    raise PacelineError(f"{unknown}; the name of a cluster file ends in .toml")
-
-
 def _print_layout(layout: Layout) -> None:
     roles = [node.role for node in layout.nodes]
     parts = [_count(roles.count("host"), "host"), _count(roles.count("device"), "device namespace")]
@@ -261,7 +248,7 @@ def _node_row(node: NodeStatus, link: EdgeStatus | None) -> list[str]:
 
 def _now(link: EdgeStatus) -> str:
     if link.box_bandwidth_now is None:
-        return "gone"
+        return "unknown"
     return "CUT" if link.cut else format_bandwidth(link.box_bandwidth_now)
 
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from paceline.errors import FileError, PacelineError
+from paceline.errors import FileError
 
 if TYPE_CHECKING:
     from paceline.job.resolve import Case
+    from paceline.study import Study
     from paceline.workload.profile import Profile
 
 JobFile = Annotated[Path | None, Parameter(help="Job file (TOML); without one, give every key by --set.")]
@@ -33,17 +32,6 @@ def open_case(job: Path | None, overrides: tuple[str, ...]) -> Case:
     return load_case(read_job(job, overrides))
 
 
-@contextmanager
-def blaming(case: Case, key: str) -> Iterator[None]:
-    """Let what fails inside name the job and a key of it."""
-    try:
-        yield
-    except FileError:
-        raise
-    except PacelineError as error:
-        raise FileError(case.job.where, key, str(error)) from error
-
-
 def writable(flag: str, path: Path | None) -> None:
     """Refuse a place that cannot take a file, before the work that would be lost."""
     if path is None:
@@ -61,14 +49,19 @@ def at_least(flag: str, value: int, least: int) -> None:
         raise FileError(flag, "", f"is {value}, must be at least {least}")
 
 
-def open_profile(case: Case, quiet: bool, seconds: float | None = None) -> Profile:
-    """Return the profile of a case, measured with a progress bar where it has to be measured."""
-    from paceline.cli.output import progress, warn
-    from paceline.job.resolve import device_note, profile_of
+def open_study(job: Path | None, overrides: tuple[str, ...], quiet: bool) -> Study:
+    """Return the study of a job; what it has to measure, it measures behind a progress bar."""
+    from paceline.study import Study
 
-    with progress(f"Profiling {case.name}", quiet) as move:
-        profile = profile_of(case, move, seconds)
-    note = device_note(case, profile)
-    if note and not quiet:
-        warn(note)
-    return profile
+    def measured(case: Case) -> Profile:
+        from paceline.cli.output import progress, warn
+        from paceline.job.resolve import device_note, profile_of
+
+        with progress(f"Profiling {case.name}", quiet) as move:
+            profile = profile_of(case, move)
+        note = device_note(case, profile)
+        if note and not quiet:
+            warn(note)
+        return profile
+
+    return Study(job, overrides, measure=measured)

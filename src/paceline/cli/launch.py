@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from paceline.cli.common import JobFile, Json, Quiet, Set, open_case, open_profile
+from paceline.cli.common import JobFile, Json, Quiet, Set, open_study
 from paceline.cli.output import emit, headline, progress, say, table
 from paceline.cli.words import prediction_line, rate
-from paceline.errors import FileError
 from paceline.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
-    from paceline.job.resolve import Case
-    from paceline.launch.launch import Order
     from paceline.launch.run import Run
     from paceline.predict.prediction import Prediction
 
@@ -36,17 +33,12 @@ def launch(
     The cluster of the job must be this machine (preset "here"). Everything about the run is kept in a folder of its
     own under runs/ (or $PACELINE_RUNS).
     """
-    from paceline.artefact import to_dict
+    from paceline.artefact import load, to_dict
     from paceline.launch.launch import launch_local
+    from paceline.strategy.contract import Plan
 
-    case = open_case(job, set_)
-    if not case.measurable:
-        raise FileError(
-            case.job.where,
-            "cluster",
-            f'is {case.cluster.name}, but --on {on} runs on this machine; use [cluster] preset = "here"',
-        )
-    order = _order(case, plan, quiet or json)
+    chosen = load(Plan, plan) if plan is not None else None
+    order = open_study(job, set_, quiet or json).order(chosen, plan or "plan")
     if not json:
         headline(f"Predicted: {prediction_line(order.prediction)}")
     if dry_run:
@@ -61,34 +53,6 @@ def launch(
         emit(to_dict(run))
     else:
         print_run(run, order.prediction)
-
-
-def _order(case: Case, plan_file: Path | None, quiet: bool) -> Order:
-    from paceline.artefact import load
-    from paceline.job.resolve import length_of, plan_of
-    from paceline.launch.launch import Order
-    from paceline.predict.predict import predict
-    from paceline.strategy.contract import Plan
-    from paceline.strategy.registry import make_plan
-
-    plan = plan_of(case) if plan_file is None else load(Plan, plan_file)
-    if plan_file is not None and plan is not None:
-        plan = make_plan(plan.strategy, plan.devices, plan.batch_per_device, plan.knobs, plan_file, "knobs")
-        if not 1 <= plan.devices <= case.cluster.devices:
-            raise FileError(plan_file, "devices", f"is {plan.devices}, but this machine offers {case.cluster.devices}")
-    length = length_of(case)
-    profile = open_profile(case, quiet)
-    if plan is None:
-        from paceline.cli.recommend import best_plan
-
-        plan = best_plan(case, profile, length)
-    return Order(
-        case=case,
-        prediction=predict(profile, case.cluster, plan, length),
-        threads=case.cluster.threads_per_device or 1,
-        device="cpu",
-        unused_parameters=bool(profile.workload.unused_parameters),
-    )
 
 
 class _Bar:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from paceline.cli.common import JobFile, Json, Quiet, Set, blaming, open_case, open_profile, writable
+from paceline.cli.common import JobFile, Json, Quiet, Set, open_study, writable
 from paceline.cli.output import emit, headline, say, table
 from paceline.cli.words import breakdown_rows, memory_line, plan_line, prediction_line
 
@@ -30,22 +30,13 @@ def predict(
     """
     from paceline.artefact import save, to_dict, write_json
     from paceline.engine.timeline import chrome_trace
-    from paceline.job.resolve import length_of, plan_of
-    from paceline.predict.predict import predict_played
 
     writable("--trace", trace)
     writable("--output", output)
-    case = open_case(job, set_)
-    plan, length = plan_of(case), length_of(case)
-    profile = open_profile(case, quiet or json)
-    if plan is None:
-        from paceline.cli.recommend import best_plan
-
-        plan = best_plan(case, profile, length)
-    with blaming(case, "plan"):
-        found = predict_played(profile, case.cluster, plan, length)
+    found = open_study(job, set_, quiet or json).played
     if trace is not None:
-        write_json(chrome_trace(found.played, f"{case.name}: {plan} on {case.cluster.name} (predicted)"), trace)
+        p = found.prediction
+        write_json(chrome_trace(found.played, f"{p.workload}: {p.plan} on {p.cluster} (predicted)"), trace)
     if output is not None:
         save(found.prediction, output)
     if json:

@@ -7,19 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from paceline.cli.common import JobFile, Json, Quiet, Set, at_least, open_case, open_profile, writable
+from paceline.cli.common import JobFile, Json, Quiet, Set, at_least, open_study, writable
 from paceline.cli.output import emit, headline, say, table
 from paceline.cli.words import money, plan_words, prediction_line
-from paceline.errors import FileError
 from paceline.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
-    from paceline.job.resolve import Case
-    from paceline.predict.predict import Length
     from paceline.predict.prediction import Prediction
     from paceline.recommend.recommendation import Recommendation
-    from paceline.strategy.contract import Plan
-    from paceline.workload.profile import Profile
 
 
 def recommend(
@@ -35,22 +30,10 @@ def recommend(
 ) -> None:
     """Rank every plan that fits, say why the second is second, and what would change the answer."""
     from paceline.artefact import save, to_dict
-    from paceline.job.resolve import devices_of, length_of, plan_of
-    from paceline.recommend.recommend import recommend as rank_plans
-    from paceline.recommend.space import Question
 
     at_least("--rows", rows, 0)
     writable("--output", output)
-    case = open_case(job, set_)
-    if objective == "cost" and case.cluster.price is None:
-        raise FileError(
-            case.job.where, "cluster.price", "is missing, and --objective cost needs it; see `paceline init`"
-        )
-    plan_of(case)  # a plan that the job names is not asked for here, but a mistake in it is one
-    length = length_of(case)
-    profile = open_profile(case, quiet or json)
-    question = Question(profile, case.cluster, case.job.spec.train, not keep_batch, devices_of(case))
-    found = rank_plans(question, length, objective)
+    found = open_study(job, set_, quiet or json).recommend(objective, keep_batch)
     if output is not None:
         save(found.best.plan, output)
     if json:
@@ -59,16 +42,6 @@ def recommend(
     _print(found, rows)
     if output is not None:
         say(f"The best plan is saved to {output}.")
-
-
-def best_plan(case: Case, profile: Profile, length: Length) -> Plan:
-    """Return the best plan of a job at its own batch size."""
-    from paceline.job.resolve import devices_of
-    from paceline.recommend.recommend import recommend as rank_plans
-    from paceline.recommend.space import Question
-
-    question = Question(profile, case.cluster, case.job.spec.train, False, devices_of(case))
-    return rank_plans(question, length).best.plan
 
 
 def _print(found: Recommendation, rows: int) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 from paceline.artefact import load
 from paceline.cluster.cluster import Cluster
 from paceline.cluster.link import Link
-from paceline.cluster.presets import preset_data
+from paceline.cluster.presets import list_presets, load_preset, preset_data
 from paceline.cluster.section import build
-from paceline.errors import FileError, UnknownNameError
+from paceline.errors import FileError, PacelineError, UnknownNameError
 from paceline.schema import read_toml
 
 
@@ -21,6 +21,16 @@ def read_cluster(path: str | Path) -> Cluster:
     if path.suffix == ".json":
         return load(Cluster, path)
     return build(read_toml(path), path)
+
+
+def open_cluster(text: str) -> Cluster:
+    """Return the cluster that a command line names: a file (``.toml``, ``.json``, or with a slash), or a preset."""
+    if text.endswith((".toml", ".json")) or "/" in text:
+        return read_cluster(text)
+    if text in list_presets():
+        return load_preset(text)
+    unknown = UnknownNameError("cluster", text, list_presets(), "`paceline clusters`")
+    raise PacelineError(f"{unknown}; the name of a cluster file ends in .toml")
 
 
 def cluster_from(

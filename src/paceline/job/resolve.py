@@ -15,6 +15,7 @@ from paceline.job.blame import fed, stepped
 from paceline.job.job import Job
 from paceline.job.profilefile import read_profile
 from paceline.model.source import ModelSource, load_model
+from paceline.model.suite import SUITE
 from paceline.predict.predict import Length
 from paceline.strategy.contract import Plan
 from paceline.strategy.registry import make_plan
@@ -40,9 +41,11 @@ class Case:
 
     @property
     def name(self) -> str:
-        """The model with its variant or length, as reports call it."""
+        """The model with its variant or length, as reports call it; a variant that goes without saying is named too."""
         spec = self.job.spec.model
-        return "/".join(part for part in (spec.name, spec.variant, spec.input) if part)
+        suite = SUITE.get(spec.name)
+        variant = spec.variant or (suite.default if suite and spec.input is None else None)
+        return "/".join(part for part in (spec.name, variant, spec.input) if part)
 
     @property
     def measurable(self) -> bool:

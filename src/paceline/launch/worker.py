@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import traceback
 import warnings
 from datetime import timedelta
 from pathlib import Path
@@ -43,6 +44,9 @@ def main(arguments: list[str]) -> int:
     except PacelineError as error:
         write_text(f"{error}\n", folder.error(rank))
         return 2
+    except Exception:
+        traceback.print_exc()
+        return 1
     return 0
 
 
@@ -87,10 +91,10 @@ def _save_weights(model: torch.nn.Module, path: Path) -> None:
 
 
 def end(code: int) -> NoReturn:
-    """End the process at once.
+    """End the process at once, its process group as it is.
 
-    Everything is written by now, and threads of Gloo and autograd that outlive the interpreter abort the process when
-    they still let go of a tensor: a run that had succeeded would count as failed.
+    Everything is written by now. To take the group down would wait for Gloo's threads with Python's lock in hand, which
+    a thread that still lets go of a tensor needs: the worker would hang, or be aborted by the interpreter's own end.
     """
     sys.stdout.flush()
     sys.stderr.flush()

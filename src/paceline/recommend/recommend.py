@@ -14,6 +14,7 @@ from paceline.predict.prediction import Prediction
 from paceline.recommend.recommendation import Dropped, Objective, Recommendation, Sensitivity
 from paceline.recommend.space import Limit, Question, batch_limit, plans
 from paceline.strategy.contract import Plan
+from paceline.strategy.registry import find_strategy
 from paceline.units import format_bytes
 from paceline.workload.profile import Profile
 
@@ -66,8 +67,8 @@ def recommend(question: Question, length: Length, objective: Objective = "time")
 def rank(predictions: Iterable[Prediction], objective: Objective) -> list[Prediction]:
     """Return predictions best first; those that change the update rule come after all others.
 
-    Among plans within half a percent of each other the one that asks for less (devices, then memory) is better: a
-    prediction cannot tell them apart, a bill can. O(n log n).
+    Among plans within half a percent of each other the one that asks for less is better: a prediction cannot tell them
+    apart, a bill can. Less is fewer devices, then less memory, then fewer knobs away from their defaults. O(n log n).
     """
     every = list(predictions)
     kept = [p for p in every if p.changes_update is None]
@@ -82,19 +83,25 @@ def _ranked(predictions: list[Prediction], objective: Objective) -> Iterator[Pre
     """
     ordered = sorted(predictions, key=lambda p: _value(p, objective))
     taken = [False] * len(ordered)
-    ties: list[tuple[int, int, float, int]] = []
+    ties: list[tuple[int, int, int, float, int]] = []
     first = entered = 0
     while first < len(ordered):
         bound = _value(ordered[first], objective) * (1 + _EQUAL)
         while entered < len(ordered) and _value(ordered[entered], objective) <= bound:
             found = ordered[entered]
-            heapq.heappush(ties, (found.devices, found.memory_bytes, _value(found, objective), entered))
+            heapq.heappush(ties, (*_demands(found), _value(found, objective), entered))
             entered += 1
         chosen = heapq.heappop(ties)[-1]
         taken[chosen] = True
         yield ordered[chosen]
         while first < len(ordered) and taken[first]:
             first += 1
+
+
+def _demands(prediction: Prediction) -> tuple[int, int, int]:
+    defaults = find_strategy(prediction.plan.strategy).knobs
+    moved = sum(defaults.get(knob) != value for knob, value in prediction.plan.knobs.items())
+    return prediction.devices, prediction.memory_bytes, moved
 
 
 def _value(prediction: Prediction, objective: Objective) -> float:

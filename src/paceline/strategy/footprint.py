@@ -18,8 +18,8 @@ def replica_memory(situation: Situation, communication: int = 0) -> Memory:
     largest = max((layer.output_bytes for layer in workload.layers), default=0)
     return Memory(
         parameters=workload.parameter_bytes,
-        gradients=workload.parameter_bytes,
-        optimizer=copies * workload.parameter_bytes,
+        gradients=workload.gradient_bytes,
+        optimizer=copies * workload.gradient_bytes,
         activations=workload.kept_bytes,
         inputs=workload.input_bytes,
         buffers=workload.buffer_bytes,

@@ -72,6 +72,7 @@ def scale_to_throughput(profile: Profile, samples_per_second: float, batch: int)
         timings=tuple(_with_spread(timing.scaled(factor), 0.02) for timing in profile.timings),
         threads=profile.threads,
         start_seconds=profile.start_seconds,
+        crowding=profile.crowding,
         note=f"a model of the device, scaled to the {samples_per_second:g} samples/s that one of them reaches",
     )
 
@@ -88,7 +89,7 @@ def _timing(workload: Workload, device: Device, optimizer: str, threads: int) ->
     # torch's foreach optimizers launch a kernel for some dozens of tensors at once.
     launches = max(tensors * kernels / 30, kernels) * device.kernel_seconds
     memory = device.memory_bandwidth / 8 * _SHARES[device.generation]["memory"]
-    optimizer_seconds = max(workload.parameter_bytes * passes / memory, launches)
+    optimizer_seconds = max(workload.gradient_bytes * passes / memory, launches)
     return Timing(
         batch=workload.batch,
         forward_seconds=tuple(

@@ -88,6 +88,7 @@ class _Tally:
     kept_bytes: int = 0
     kept_fixed_bytes: int = 0
     parameter_sizes: list[int] = field(default_factory=list)
+    frozen_bytes: int = 0
     parameters: int = 0
     groups: int = 1
     kernel_size: tuple[int, ...] = ()
@@ -174,7 +175,10 @@ class _Watch(TorchDispatchMode):
             if key in self.owned and key not in self.seen:
                 self.seen.add(key)
                 parameter = self.owned[key]
-                self._tally(layer).parameter_sizes.append(_size(parameter))
+                if parameter.requires_grad:
+                    self._tally(layer).parameter_sizes.append(_size(parameter))
+                else:
+                    self._tally(layer).frozen_bytes += _size(parameter)
                 self._tally(layer).parameters += parameter.numel()
             if key in self.flow_of:
                 self.flows[self.flow_of[key]].consumer = layer
@@ -223,6 +227,7 @@ class _Watch(TorchDispatchMode):
                 flops=tally.flops,
                 backward_flops=tally.backward_flops,
                 parameter_sizes=tuple(tally.parameter_sizes),
+                frozen_bytes=tally.frozen_bytes,
                 parameters=tally.parameters,
                 kept_bytes=tally.kept_bytes,
                 output_bytes=made,

@@ -20,7 +20,7 @@ class Layer:
     kind: str
     flops: int  # forward; a multiply-add is two
     backward_flops: int
-    parameter_sizes: tuple[int, ...]  # bytes of each parameter tensor that this layer uses first
+    parameter_sizes: tuple[int, ...]  # bytes of each trained parameter tensor that this layer uses first
     parameters: int
     kept_bytes: int  # saved by autograd here and by no earlier layer
     output_bytes: int  # of the tensors made here that a later layer or the caller reads
@@ -28,11 +28,17 @@ class Layer:
     backward_bytes: int
     forward_kernels: int
     backward_kernels: int
+    frozen_bytes: int = 0  # of parameters that do not train
     kept_fixed_bytes: int = 0  # of kept_bytes, what no batch changes: weights cast to another precision
 
     @property
     def parameter_bytes(self) -> int:
         """Bytes of the parameters, a tied one counted where it is used first."""
+        return self.gradient_bytes + self.frozen_bytes
+
+    @property
+    def gradient_bytes(self) -> int:
+        """Bytes of the gradients: those of the parameters that train."""
         return sum(self.parameter_sizes)
 
 
@@ -77,6 +83,11 @@ class Workload(Artefact):
     def backward_flops(self) -> int:
         """Backward FLOPs of one batch."""
         return sum(layer.backward_flops for layer in self.layers)
+
+    @property
+    def gradient_bytes(self) -> int:
+        """Bytes of all gradients."""
+        return sum(layer.gradient_bytes for layer in self.layers)
 
     @property
     def kept_bytes(self) -> int:

@@ -47,4 +47,4 @@ def slow(layout: Layout, node: str, bandwidth: float) -> int:
 
 def kill(layout: Layout, node: str) -> int:
     """Kill every process of a node (of a host, those on its devices too) and return how many there were."""
-    return end_processes(layout.inside(layout.node(node)), grace=0)
+    return end_processes(layout.namespaces_of(layout.node(node)), grace=0)

@@ -111,7 +111,7 @@ class Layout(Artefact):
             return tuple(edge for edge in self.edges if edge.inner.namespace == node.namespace)
         return tuple(edge for edge in self.edges if edge.name == f"{node.name} nic")
 
-    def inside(self, node: Node) -> tuple[str, ...]:
+    def namespaces_of(self, node: Node) -> tuple[str, ...]:
         """Return the namespaces that a node's processes are in; a host has those of its devices too."""
         return tuple(other.namespace for other in self.nodes if node.name in (other.name, other.host))
 

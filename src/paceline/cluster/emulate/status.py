@@ -32,7 +32,7 @@ class EdgeStatus:
     kind: str
     bandwidth: float  # in the file's units
     box_bandwidth: int  # as laid out, on the box
-    box_bandwidth_now: int | None  # as the kernel shapes it; None if it is gone
+    box_bandwidth_now: int | None  # as the kernel shapes it; None if that cannot be read (gone, or not root)
     cut: bool
 
 
@@ -130,7 +130,7 @@ def _links(layout: Layout) -> tuple[EdgeStatus, ...]:
             bandwidth=edge.bandwidth,
             box_bandwidth=edge.box_bandwidth,
             box_bandwidth_now=shaped.get(edge.outer.interface),
-            cut=edge.outer.interface not in ready,
+            cut=bool(ready) and edge.outer.interface not in ready,
         )
         for edge in layout.edges
     )

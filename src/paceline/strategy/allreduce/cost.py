@@ -86,7 +86,7 @@ def _copy_seconds(workload: Workload, device_name: str) -> list[float]:
     """Return, per layer, the copy of its gradients into their bucket: read once, write once."""
     device = find_device(device_name)
     rate = 0.7 * device.memory_bandwidth / 8
-    return [2 * layer.parameter_bytes / rate for layer in workload.layers]
+    return [2 * layer.gradient_bytes / rate for layer in workload.layers]
 
 
 def memory(situation: Situation) -> Memory:

@@ -1,4 +1,4 @@
-"""The one place that touches DDP's private logger: torch offers no public way to ask what a step exposed.
+"""The one place that knows DDP's versions and its private logger: torch has no public way to ask what a step exposed.
 
 What is relied on (torch 2.9 to 2.13, tested): ``_get_ddp_logging_data()`` has the last sampled iteration's
 ``backward_compute_time_end`` and ``backward_comm_time_end`` in nanoseconds of one clock, and
@@ -8,9 +8,16 @@ ended, which DDP itself does at the next forward only. Without them the exposure
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
 from torch.nn.parallel import DistributedDataParallel
+
+
+def own_buffers() -> dict[str, Any]:
+    """Return DDP's argument that leaves batch-norm statistics to each worker; torch 2.13 renamed it."""
+    known = signature(DistributedDataParallel.__init__).parameters
+    return {"forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers": False}
 
 
 def log_every_step(module: DistributedDataParallel) -> None:

@@ -35,7 +35,7 @@ class AllReduce:
         """Yield bucket sizes that differ for this model; the library chooses the algorithm."""
         if situation.plan.devices < 2:
             return
-        largest = situation.profile.workload.parameter_bytes / (1 << 20)
+        largest = situation.profile.workload.gradient_bytes / (1 << 20)
         for number, bucket_mb in enumerate(BUCKETS_MB):
             if number == 0 or BUCKETS_MB[number - 1] < largest:
                 yield {**self.knobs, "bucket_mb": bucket_mb}

@@ -20,7 +20,7 @@ from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
 
 from paceline.strategy.allreduce.bucket import buckets
-from paceline.strategy.allreduce.ddp import exposed_seconds, log_every_step
+from paceline.strategy.allreduce.ddp import exposed_seconds, log_every_step, own_buffers
 from paceline.strategy.contract import Plan, Runner, RunSetting
 from paceline.strategy.trainstep import forward_backward
 
@@ -43,7 +43,7 @@ class OverlappedRunner:
             setting.model,
             device_ids=[setting.device.index or 0] if setting.device.type == "cuda" else None,
             bucket_cap_mb=cast(int, float(plan.knobs["bucket_mb"])),
-            broadcast_buffers=False,
+            **own_buffers(),
             gradient_as_bucket_view=True,
             find_unused_parameters=setting.unused_parameters,
         )
