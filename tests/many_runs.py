@@ -8,17 +8,15 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from paceline.launch import worker
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from paceline.data.samples import TensorSamples
 from paceline.launch.folder import RunFolder
-
-import torch  # isort: skip
-import torch.distributed as dist  # isort: skip
-from torch import nn  # isort: skip
-
-from paceline.data.samples import TensorSamples  # isort: skip
-from paceline.model.source import ModelSource  # isort: skip
-from paceline.model.spec import InputSpec, TargetSpec  # isort: skip
-from paceline.train.evaluate import evaluate  # isort: skip
+from paceline.model.source import ModelSource
+from paceline.model.spec import InputSpec, TargetSpec
+from paceline.train.evaluate import evaluate
 
 
 class Odd(nn.Module):
@@ -75,20 +73,25 @@ def evaluated(path: Path, rank: int, workers: int) -> None:
 
 
 def main(paths: list[str]) -> None:
+    from paceline.launch import worker  # not above: it sets up the process that imports it
+
     begin = dist.init_process_group
+    kept = []
     store, rank, workers = next(dist.rendezvous("env://"))
     for number, path in enumerate(paths):
-        # A group's keys stay in the store when it ends: each needs a place of its own.
+        # A group's keys stay in the store when it ends: each needs a place of its own. And the groups themselves are
+        # kept: see paceline.launch.worker.end.
         place = {"store": dist.PrefixStore(str(number), store), "rank": rank, "world_size": workers}
         dist.init_process_group = partial(begin, **place)
         if path.endswith(".pt"):
             dist.init_process_group("gloo")
             evaluated(Path(path), rank, workers)
-            dist.destroy_process_group()
         else:
             worker.run(RunFolder(Path(path)), rank, workers)
+        kept.append(dist.group.WORLD)
+        dist.destroy_process_group()
+    worker.end(0)
 
 
 if __name__ == "__main__":
     main(sys.argv[1:])
-    worker.end(0)

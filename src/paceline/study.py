@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from paceline.errors import FileError, PacelineError
+from paceline.errors import FileError, PacelineError, UnknownNameError
 from paceline.job.job import Job, job_from_tables, read_job
 from paceline.job.resolve import Case, devices_of, length_of, load_case, plan_of, profile_of
 from paceline.launch.launch import Hear, Order, launch_local
@@ -23,7 +23,7 @@ from paceline.recommend.recommend import recommend
 from paceline.recommend.recommendation import Objective, Recommendation
 from paceline.recommend.space import Question
 from paceline.strategy.contract import Plan
-from paceline.strategy.registry import make_plan
+from paceline.strategy.registry import find_strategy, make_plan
 from paceline.workload.profile import Profile
 from paceline.workload.workload import Workload
 
@@ -80,9 +80,11 @@ class Study:
     @cached_property
     def played(self) -> PlayedPlan:
         """The prediction of the plan with its timeline."""
-        plan_of(self.case)  # a wrong plan is found before anything is measured
+        plan_of(self.case)  # a wrong plan is found before anything is measured,
+        length = self.length  # and so is a wrong data set
+        profile, plan = self.profile, self.plan
         try:
-            return predict_played(self.profile, self.case.cluster, self.plan, self.length)
+            return predict_played(profile, self.case.cluster, plan, length)
         except FileError:
             raise
         except PacelineError as error:
@@ -100,8 +102,9 @@ class Study:
             raise FileError(self.case.job.where, "cluster.price", what)
         plan_of(self.case)  # a plan that the job names is not asked for here, but a mistake in it is one
         devices = devices_of(self.case)
+        length = self.length
         question = Question(self.profile, self.case.cluster, self.case.job.spec.train, not keep_batch, devices)
-        return recommend(question, self.length, objective)
+        return recommend(question, length, objective)
 
     def order(self, plan: Plan | None = None, where: str | Path = "plan") -> Order:
         """Return what is to be launched; a plan from elsewhere must fit this machine, errors call it ``where``."""
@@ -122,11 +125,18 @@ class Study:
 
     def _predict(self, plan: Plan, where: str | Path) -> Prediction:
         """Return the prediction of a plan from elsewhere, checked as one of the job's own is."""
+        try:
+            find_strategy(plan.strategy)
+        except UnknownNameError as error:
+            raise FileError(where, "strategy", error.what) from None
+        if plan.batch_per_device < 1:
+            raise FileError(where, "batch_per_device", f"is {plan.batch_per_device}, must be at least 1")
         checked = make_plan(plan.strategy, plan.devices, plan.batch_per_device, plan.knobs, where, "knobs")
         if not 1 <= plan.devices <= self.case.cluster.devices:
             has = self.case.cluster.devices
             raise FileError(where, "devices", f"is {plan.devices}, but this machine offers {has}")
-        return predict_played(self.profile, self.case.cluster, checked, self.length).prediction
+        length = self.length
+        return predict_played(self.profile, self.case.cluster, checked, length).prediction
 
     def launch(self, plan: Plan | None = None, hear: Hear = lambda record: None) -> Run:
         """Train by the plan on this machine and return what happened."""

@@ -65,7 +65,8 @@ def test_golden_single_device():
     )
 
 
-def test_what_is_guessed_is_said_and_many_devices_share_a_line():
+def test_what_is_guessed_is_said_and_many_devices_share_a_line(tmp_path, monkeypatch):
+    monkeypatch.setenv("PACELINE_CACHE", str(tmp_path))  # whatever was measured on this machine
     drawing = describe(cluster_from({"preset": "here", "devices_per_host": 16}, "job"))
     assert "devices 0 to 15\n" in drawing
     assert "guessed: the link between the devices of a host (loopback)\n" in drawing

@@ -70,7 +70,7 @@ def clusters(draw):
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(clusters(), st.integers(0, 255))
 def test_any_cluster_has_a_sound_layout(cluster, slot):
     layout = layout_of(cluster, "a-name-of-24-characters0", slot)
@@ -109,7 +109,7 @@ def reachable(layout):
     return nodes
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(clusters())
 def test_rates_keep_their_ratios_or_say_so(cluster):
     layout = layout_of(cluster, "lab", 0)
@@ -123,7 +123,7 @@ def test_rates_keep_their_ratios_or_say_so(cluster):
     assert bool(clamped) == any(remark.startswith("clamped: ") for remark in layout.remarks)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(clusters())
 def test_automatic_scales_clamp_only_what_the_range_cannot_hold(cluster):
     layout = layout_of(replace(cluster, emulate=None), "lab", 0)

@@ -35,10 +35,10 @@ def spanning(shared):
 
 
 def carries(layout, flows, *megabits):
-    """Check that flows reach what is given within 12 %; a busy machine gets three tries, for what it adds is not ours."""
+    """Check that flows reach what is given within 12 %; three tries, since a busy machine takes its share."""
     for _ in range(3):
         found = [rate / 1e6 for rate in rates(layout, flows)]
-        if all(0.88 * want <= got <= 1.05 * want for got, want in zip(found, megabits, strict=True)):
+        if all(0.88 * want <= got <= 1.1 * want for got, want in zip(found, megabits, strict=True)):
             return
     pytest.fail(f"{found} Mb/s, and {megabits} were expected")
 
@@ -61,9 +61,12 @@ def test_hosts_reach_each_other_at_once(make):
 @pytest.mark.parametrize("network", [100, 500])
 def test_a_pair_reaches_the_payload_of_its_link(make, network):
     layout = make(flat(2, network=network))
-    best = max(rates(layout, [("host0", "host1")])[0] for _ in range(2))
-    assert 0.85 < best / network / 1e6 < 1.0
-    carries(layout, [("host0", "host1")], CEILING * network)
+    shares = []
+    for _ in range(3):
+        shares.append(rates(layout, [("host0", "host1")], 1.0)[0] / network / 1e6)
+        if 0.9 <= shares[-1] <= CEILING + 0.02:
+            return
+    pytest.fail(f"{shares} of the shaped rate, and the payload of a full line is {CEILING:.3f}")
 
 
 def test_both_directions_have_the_whole_rate(pair):
@@ -76,12 +79,19 @@ def test_who_receives_from_many_is_limited_too(pair):
 
 # Devices 0 to 3 and the NIC (200 Mb/s) are under switch 0, whose uplink has 300 Mb/s; 4 to 7 under switch 1, with 250.
 EDGES = {
-    "a device link": ([("host0-device0", "host0-device1")], (383,)),
+    "a device link, and the NIC from its switch": (
+        [("host0-device0", "host0-device1"), ("host0-device2", "helper0")],
+        (383, 191),
+    ),
     "an uplink": ([("host0-device0", "host0-device4")], (239,)),
-    "the other uplink, to memory": ([("host0-device0", "host0")], (287,)),
-    "the NIC from its own switch": ([("host0-device1", "helper0")], (191,)),
-    "the NIC from the other switch": ([("host0-device5", "helper0")], (191,)),
-    "the NIC and an uplink from memory": ([("host0", "helper0"), ("host0", "host0-device4")], (191, 239)),
+    "an uplink to memory, and a device link": (
+        [("host0-device0", "host0"), ("host0-device5", "host0-device6")],
+        (287, 383),
+    ),
+    "the NIC from the other switch, and an uplink from memory": (
+        [("host0-device5", "helper0"), ("host0", "host0-device4")],
+        (191, 239),
+    ),
     "all device links at once": (
         [(f"host0-device{at}", f"host0-device{at + 1}") for at in (0, 2, 4, 6)],
         (383, 383, 383, 383),
@@ -99,13 +109,13 @@ def test_an_uplink_is_shared(boughs):
 
 
 def test_a_device_link_that_spans_switches_takes_no_uplink(spanning):
-    carries(spanning, [("host0-device0", "host0-device1"), ("host0-device0", "helper0")], 383, 191)
-    carries(spanning, [("host0-device1", "host0")], 239)
+    flows = [("host0-device0", "host0-device1"), ("host0-device0", "helper0"), ("host0-device1", "host0")]
+    carries(spanning, flows, 383, 191, 239)
 
 
 def test_cut_and_heal(pair):
     fault.cut(pair, "host1")
-    assert not reaches(pair, "host0", "host1")
+    assert not reaches(pair, "host0", "host1", timeout=0.4)
     assert reaches(pair, "host0", "helper0")
     assert [link.cut for link in status(pair.name)[0].links] == [False, True, False]
     fault.heal(pair, "host1")
@@ -116,7 +126,7 @@ def test_cut_and_heal(pair):
 def test_a_cut_of_a_host_with_a_shape_is_its_nic(boughs):
     fault.cut(boughs, "host0")
     try:
-        assert not reaches(boughs, "host0-device0", "helper0")
+        assert not reaches(boughs, "host0-device0", "helper0", timeout=0.4)
         assert reaches(boughs, "host0-device0", "host0-device7")
     finally:
         fault.heal(boughs, "host0")
@@ -125,7 +135,7 @@ def test_a_cut_of_a_host_with_a_shape_is_its_nic(boughs):
 def test_a_cut_device_is_cut_from_its_fabric_too(spanning):
     fault.cut(spanning, "host0-device1")
     try:
-        assert not reaches(spanning, "host0-device0", "host0-device1")
+        assert not reaches(spanning, "host0-device0", "host0-device1", timeout=0.4)
         assert reaches(spanning, "host0-device0", "host0")
     finally:
         fault.heal(spanning, "host0-device1")
@@ -164,3 +174,9 @@ def test_kill_ends_a_hosts_processes_only(boughs):
         for sleeper in sleepers:
             sleeper.kill()
             sleeper.wait()
+
+
+def test_flows_that_cross_both_ways_leave_little_of_the_line_unused(boughs):
+    flows = [("host0-device0", "host0-device4"), ("host0-device4", "host0-device0")]
+    flows += [("host0-device1", "host0-device5"), ("host0-device5", "host0-device1")]
+    carry_together(boughs, flows, 2 * 239)

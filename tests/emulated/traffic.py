@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 
-WARM = 0.25  # seconds in which bursts and slow start do not count
+WARM = 0.5  # seconds in which bursts and slow start do not count
 
 
 def receive(port):
@@ -34,7 +34,7 @@ def send(address, port, seconds):
             connection.sendall(block)
 
 
-def rates(layout, flows, seconds=0.8):
+def rates(layout, flows, seconds=0.5):
     """Return bits per second of payload, one for each (sender, receiver) of ``flows``, all at the same time."""
     receivers = [start(layout, to, "receive", 5000 + at) for at, (_, to) in enumerate(flows)]
     senders = []

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +15,7 @@ def listing(folder):
     for path, _, files in os.walk(folder):
         if not path.endswith("__pycache__"):
             found[path] = None
-            found |= {f"{path}/{file}": os.path.getsize(f"{path}/{file}") for file in files}
+            found |= {f"{path}/{file}": Path(path, file).stat().st_size for file in files}
     return found
 
 

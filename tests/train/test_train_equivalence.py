@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from launching import Launched, job, launch, launch_many
 
+from launching import Launched, job, launch, launch_many
 from paceline.data.shard import epoch_order, shard, steps_per_epoch
 from paceline.data.source import load_data
 from paceline.job.job import Job
@@ -43,8 +43,11 @@ class Branches(nn.Module):
 """
 
 
-def reference(made: Job, workers: int) -> dict[str, torch.Tensor]:
-    """Train a job in this process: every worker's shard through one model, with the worker's own buffers."""
+def reference(made: Job, workers: int, whose: int = 0) -> dict[str, torch.Tensor]:
+    """Train a job in this process: every worker's shard through one model, with the worker's own buffers.
+
+    Returns the weights, and the buffers of worker ``whose``.
+    """
     spec, plan = made.spec.train, made.spec.plan
     source = load_model(made.spec.model, made.where, made.base)
     samples = load_data(made.spec.data, source.inputs, source.targets).train
@@ -74,7 +77,7 @@ def reference(made: Job, workers: int) -> dict[str, torch.Tensor]:
                 buffers.update({name: buffer.clone() for name, buffer in model.named_buffers()})
             optimizer.step()
             step += 1
-    model.load_state_dict(own[0], strict=False)
+    model.load_state_dict(own[whose], strict=False)
     return model.state_dict()
 
 
@@ -87,8 +90,7 @@ def farthest(found: dict[str, torch.Tensor], wanted: dict[str, torch.Tensor]) ->
     """The largest difference of any parameter or buffer, over that tensor's largest value."""
     assert found.keys() == wanted.keys()
     return max(
-        float((found[name] - value).abs().max() / max(float(value.abs().max()), 1e-3))
-        for name, value in wanted.items()
+        float((found[name] - value).abs().max() / max(float(value.abs().max()), 1e-3)) for name, value in wanted.items()
     )
 
 
@@ -104,6 +106,7 @@ COMPRESSED = {
     for compression in ("fp16", "bf16")
     for name, overlap in (("overlap", True), ("barrier", False))
 }
+SHORT = {"precision": "fp32", "epochs": 1, "warmup": "none"}
 IDLE = {"name": "branches.py:Branches", "input": "1x8x8"}
 
 
@@ -113,7 +116,7 @@ def jobs(tmp_path_factory) -> dict[str, Job]:
     (base / "branches.py").write_text(BRANCHES)
     return (
         {name: recipe(2, plan=plan) for name, plan in SYNCHRONOUS.items()}
-        | {name: recipe(2, plan=plan, precision="fp32") for name, plan in COMPRESSED.items()}
+        | {name: recipe(2, plan=plan, **SHORT) for name, plan in ({"plain": {}} | COMPRESSED).items()}
         | {
             "fp32": recipe(2, precision="fp32"),
             "adamw": recipe(2, optimizer="adamw", momentum=0.0, lr=1e-3),
@@ -142,11 +145,11 @@ def test_in_single_precision_up_to_rounding(jobs, weights):
 
 def test_the_reference_can_tell(jobs, weights):
     # Batch norm over the whole batch, another seed and the other worker's statistics are all something else.
-    wanted = reference(jobs["overlap"], 2)
-    assert farthest(weights["overlap"], reference(jobs["overlap"], 1)) > 1e-3
-    assert farthest(weights["overlap"], reference(recipe(2, seed=4), 2)) > 1e-3
-    assert farthest(weights["accumulate"], wanted) > 1e-3
-    assert float((wanted["1.running_mean"] - weights["idle overlap"]["norm.running_mean"][:16]).abs().max()) > 1e-3
+    found = weights["overlap"]
+    assert farthest(found, reference(jobs["overlap"], 1)) > 1e-3
+    assert farthest(found, reference(recipe(2, seed=4), 2)) > 1e-3
+    assert farthest(found, reference(jobs["overlap"], 2, whose=1)) > 1e-3
+    assert farthest(found, weights["accumulate"]) > 1e-3
 
 
 def test_what_nobody_uses_stays_as_it_was(jobs, weights):
@@ -159,17 +162,24 @@ def test_what_nobody_uses_stays_as_it_was(jobs, weights):
 
 
 @pytest.mark.parametrize("name", COMPRESSED)
-def test_compressed_gradients_lead_nearby(name, weights):
-    # fp16 has 11 bits of mantissa, bf16 8: relative steps of 5e-4 and 4e-3, which 24 steps with momentum add up.
-    difference = farthest(weights[name], weights["fp32"])
-    assert 1e-6 < difference < (0.02 if "bf16" not in name else 0.15)
+def test_compressed_gradients_lead_nearby(name, jobs, weights):
+    # fp16 keeps 11 bits and bf16 8: each gradient is off by some 2e-4 or 2e-3 of its size, and the path amplifies it.
+    source = load_model(jobs[name].spec.model)
+    torch.manual_seed(RECIPE["seed"])
+    start, plain, found = (
+        torch.cat([state[key].flatten() for key, _ in source.build().named_parameters()])
+        for state in (source.build().state_dict(), weights["plain"], weights[name])
+    )
+    off = float((found - plain).norm() / (plain - start).norm())
+    assert 1e-6 < off < (0.005 if name.startswith("fp16") else 0.05), off
 
 
 def test_four_workers_train_as_one_process(tmp_path):
-    tables = {"data": {"samples": 87}, "train": RECIPE | {"batch_per_device": 4}}
+    # 90 = 5 x 16 + 10: the last batch is 3 + 3 + 2 + 2.
+    tables = {"data": {"samples": 90}, "train": RECIPE | {"batch_per_device": 4}}
     run = launch(tmp_path, 4, **tables)
     assert farthest(run.weights(), reference(job(4, tables), 4)) < 1e-9
-    check_shares(run, workers=4, samples=87, epochs=4)
+    check_shares(run, workers=4, samples=90, epochs=4)
 
 
 def check_shares(run: Launched, workers: int, samples: int, epochs: int) -> None:

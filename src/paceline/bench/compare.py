@@ -8,6 +8,7 @@ from pathlib import Path
 
 from paceline.artefact import from_dict
 from paceline.bench.result import Cell, Summary, summarise
+from paceline.errors import PacelineError
 from paceline.launch.run import Run
 from paceline.store.database import Store
 from paceline.store.home import find_run_folder, runs_home, store_path
@@ -32,6 +33,11 @@ def compare(run_ids: Sequence[str] = (), home: Path | None = None) -> Comparison
         with Store(path) as store:
             records = store.find(kind=Run.kind)
         runs = [from_dict(Run, record.data, path) for record in records if not wanted or record.run_id in wanted]
+    if missing := wanted - {run.run_id for run in runs}:
+        raise PacelineError(
+            f"run {min(missing)} has no result to compare: it failed, or it still trains; "
+            f"see {home / min(missing) / 'failure.json'}"
+        )
     cells = tuple(_cell(run) for run in runs)
     return Comparison(tuple(runs), cells, summarise(cells) if cells else None)
 

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
 from paceline.cli.common import Json
-from paceline.cli.output import emit, headline, say, table, warn
+from paceline.cli.emulated_words import count_of, print_layout, print_status, removal
+from paceline.cli.output import emit, say
 from paceline.errors import FileError, PacelineError
 from paceline.units import format_bandwidth, parse_bandwidth
-
-if TYPE_CHECKING:
-    from paceline.cluster.emulate.layout import Layout
-    from paceline.cluster.emulate.status import ClusterStatus, EdgeStatus, NodeStatus
-    from paceline.cluster.emulate.updown import Removed
 
 Which = Annotated[str | None, Parameter(help="The emulated cluster; may be left out where only one is up.")]
 
@@ -60,7 +56,7 @@ def up(
     if json:
         emit(to_dict(layout))
         return
-    _print_layout(layout)
+    print_layout(layout)
 
 
 def down(
@@ -89,7 +85,7 @@ def down(
         emit({"removed": [asdict(item) for item in removed]})
         return
     for item in removed:
-        say(_removal(item))
+        say(removal(item))
     if not removed:
         say("No emulated cluster is up; nothing to remove.")
 
@@ -109,7 +105,7 @@ def status(name: str | None = None, *, json: Json = False) -> None:
         emit({"clusters": [asdict(each) for each in found]})
         return
     for each in found:
-        _print_status(each)
+        print_status(each)
     if not found:
         say("No emulated cluster is up; `paceline cluster up FILE` makes one.")
 
@@ -186,7 +182,7 @@ def fault(
             words = f"is slowed to {format_bandwidth(bandwidth)}, which is {format_bandwidth(box)} on the box"
         case "kill":
             report["processes"] = faults.kill(layout, host)
-            words = f"has lost {_count(int(str(report['processes'])), 'process', 'processes')}"
+            words = f"has lost {count_of(int(str(report['processes'])), 'process', 'processes')}"
     if json:
         emit(report)
     else:
@@ -198,70 +194,3 @@ def _bandwidth(rate: str | None) -> float:
         return parse_bandwidth(rate) if rate is not None else 0.0
     except ValueError as error:
         raise FileError("rate", "", str(error)) from None
-
-
-def _print_layout(layout: Layout) -> None:
-    roles = [node.role for node in layout.nodes]
-    parts = [_count(roles.count("host"), "host"), _count(roles.count("device"), "device namespace")]
-    parts += [_count(roles.count("helper"), "helper")] if "helper" in roles else []
-    headline(
-        f"{layout.name} is up: {', '.join(part for part in parts if not part.startswith('0'))} in {layout.subnet}. "
-        f"{_scales(layout.time_scale, layout.byte_scale)}"
-    )
-    groups: dict[tuple[str, float, int], int] = {}
-    for edge in layout.edges:
-        key = (edge.kind, edge.bandwidth, edge.box_bandwidth)
-        groups[key] = groups.get(key, 0) + 1
-    table(
-        ["link", "how many>", "in the file>", "on the box>"],
-        [[k, str(n), format_bandwidth(b), format_bandwidth(box)] for (k, b, box), n in groups.items()],
-    )
-    for remark in layout.remarks:
-        warn(remark)
-    say(f"\n`paceline cluster exec {layout.nodes[0].name} --name {layout.name} -- COMMAND` runs a command inside.")
-
-
-def _print_status(found: ClusterStatus) -> None:
-    if not found.nodes:
-        headline(f"{found.name}: {found.phase}.")
-    else:
-        alive = sum(node.alive for node in found.nodes)
-        headline(
-            f"{found.name} ({found.cluster}): {found.phase} since {found.started}, {alive} of {len(found.nodes)} "
-            f"namespaces alive in {found.subnet}. {_scales(found.time_scale, found.byte_scale)}"
-        )
-        links = {link.name.removesuffix(" nic"): link for link in found.links if link.kind in ("nic", "device")}
-        table(
-            ["host", "address", "link in the file>", "on the box>", "now>", "processes inside~"],
-            [_node_row(node, links.get(node.name)) for node in found.nodes],
-        )
-    for remark in found.remarks:
-        warn(remark)
-
-
-def _node_row(node: NodeStatus, link: EdgeStatus | None) -> list[str]:
-    inside = ", ".join(f"{process.pid} {process.command[:40]}" for process in node.processes[:3])
-    more = f" and {len(node.processes) - 3} more" if len(node.processes) > 3 else ""
-    rates = [format_bandwidth(link.bandwidth), format_bandwidth(link.box_bandwidth), _now(link)] if link else [""] * 3
-    return [node.name, node.address, *rates, inside + more if node.alive else "GONE"]
-
-
-def _now(link: EdgeStatus) -> str:
-    if link.box_bandwidth_now is None:
-        return "unknown"
-    return "CUT" if link.cut else format_bandwidth(link.box_bandwidth_now)
-
-
-def _scales(time_scale: float, byte_scale: float) -> str:
-    return f"A second of the file lasts {time_scale:g} s on the box, a byte on the box stands for {byte_scale:g}."
-
-
-def _removal(item: Removed) -> str:
-    if not item.namespaces:
-        return f"There is no emulated cluster {item.name}; nothing to remove."
-    ended = f", and {_count(item.processes, 'process', 'processes')} inside ended" if item.processes else ""
-    return f"{item.name} is down: {_count(item.namespaces, 'namespace')} removed{ended}."
-
-
-def _count(count: int, one: str, many: str = "") -> str:
-    return f"{count} {one if count == 1 else many or one + 's'}"

@@ -18,10 +18,15 @@ if TYPE_CHECKING:
 JobFile = Annotated[Path | None, Parameter(help="Job file (TOML); without one, give every key by --set.")]
 Set = Annotated[
     tuple[str, ...],
-    Parameter(name=["--set", "-s"], negative=(), help="Override a key: section.key=value. May be repeated."),
+    Parameter(
+        name=["--set", "-s"],
+        negative=(),
+        show_default=False,
+        help="Override a key: section.key=value. May be repeated.",
+    ),
 ]
-Json = Annotated[bool, Parameter(name="--json", negative=(), help="Print one JSON object.")]
-Quiet = Annotated[bool, Parameter(name=["--quiet", "-q"], negative=(), help="No progress bar.")]
+Json = Annotated[bool, Parameter(name="--json", negative=(), show_default=False, help="Print one JSON object.")]
+Quiet = Annotated[bool, Parameter(name=["--quiet", "-q"], negative=(), show_default=False, help="No progress bar.")]
 
 
 def open_case(job: Path | None, overrides: tuple[str, ...]) -> Case:

@@ -16,7 +16,7 @@ _FILES = ("job.toml", "lab.toml", "model.py")
 def init(
     folder: Path = Path(),
     *,
-    force: Annotated[bool, Parameter(negative=(), help="Overwrite files that are there.")] = False,
+    force: Annotated[bool, Parameter(negative=(), show_default=False, help="Overwrite files that are there.")] = False,
     json: Json = False,
 ) -> None:
     """Write a commented job, cluster and model file to start from.

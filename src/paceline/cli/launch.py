@@ -130,14 +130,14 @@ def print_run(run: Run, prediction: Prediction) -> None:
                 [
                     str(e.epoch + 1),
                     format_seconds(e.seconds),
-                    f"{e.validation_loss:.4f}",
+                    _loss(e.validation_loss),
                     f"{1 - (e.top1 or 0):.2%}",
                     f"{1 - (e.top5 or 0):.2%}",
                 ]
                 for e in scored[-10:]
             ],
         )
-    say(f"\nLoss: {run.losses[0][1]:.4f} at the first step, {run.losses[-1][1]:.4f} at the last.")
+    say(f"\nLoss: {_loss(run.losses[0][1])} at the first step, {_loss(run.losses[-1][1])} at the last.")
     if len(run.workers) > 1:
         slowest = max(run.workers, key=lambda w: w.step_seconds - w.exposed_seconds)
         say(
@@ -145,6 +145,10 @@ def print_run(run: Run, prediction: Prediction) -> None:
             "without waiting for the others)."
         )
     say(f"Run {run.run_id}; everything about it: {run.folder}")
+
+
+def _loss(value: float | None) -> str:
+    return "" if value is None else f"{value:.4f}" if abs(value) < 1e6 else f"{value:.4g}"
 
 
 def _off(error: float) -> str:

@@ -13,7 +13,9 @@ from paceline.units import format_bandwidth, format_bytes, format_count
 
 def models(
     *,
-    flops: Annotated[bool, Parameter(negative=(), help="Trace each model for its FLOPs too (some seconds).")] = False,
+    flops: Annotated[
+        bool, Parameter(negative=(), show_default=False, help="Trace each model for its FLOPs too (some seconds).")
+    ] = False,
     json: Json = False,
 ) -> None:
     """List the models that have a name, with exact parameter counts.

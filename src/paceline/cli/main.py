@@ -41,7 +41,7 @@ _COMMANDS = (
     ("strategies", "lists:strategies", _LOOK, "List the strategies and their knobs."),
     ("devices", "lists:devices", _LOOK, "List the devices that have a model."),
     ("clusters", "lists:clusters", _LOOK, "List the cluster presets."),
-    ("cluster", "cluster:APP", _LOOK, "Show a cluster; measure the links of this one."),
+    ("cluster", "cluster:APP", _LOOK, "Show a cluster; emulate one on this machine; measure its links."),
 )
 
 APP = App(
@@ -63,9 +63,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code; a user's mistake is one sentence on standard error."""
-    words = list(arguments)
-    debug = "--debug" in words
-    words = [word for word in words if word != "--debug"]
+    end = arguments.index("--") if "--" in arguments else len(arguments)  # what follows belongs to another program
+    debug = "--debug" in arguments[:end]
+    words = [word for word in arguments[:end] if word != "--debug"] + list(arguments[end:])
     try:
         result = APP(words, exit_on_error=False, print_error=False, result_action="return_value")
         return result if isinstance(result, int) else 0

@@ -22,7 +22,9 @@ def recommend(
     *,
     set_: Set = (),
     objective: Annotated[Literal["time", "cost", "memory"], Parameter(help="What to rank by.")] = "time",
-    keep_batch: Annotated[bool, Parameter(negative=(), help="Only the job's own batch on each device.")] = False,
+    keep_batch: Annotated[
+        bool, Parameter(negative=(), show_default=False, help="Only the job's own batch on each device.")
+    ] = False,
     rows: Annotated[int, Parameter(help="Plans to print; 0 for all.")] = 10,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"], help="Save the best plan to this file.")] = None,
     quiet: Quiet = False,

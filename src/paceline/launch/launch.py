@@ -49,10 +49,11 @@ def launch_local(order: Order, hear: Hear = lambda record: None, home: Path | No
     """
     if problem := order.problem():
         raise problem
-    samples, plan = load_case_data(order.case).train, order.prediction.plan
+    from paceline.launch.local import run_local
     from paceline.train.loop import epoch_steps
 
-    epoch_steps(len(samples), order.prediction.global_batch, plan.devices)
+    plan = order.prediction.plan
+    epoch_steps(len(load_case_data(order.case).train), order.prediction.global_batch, plan.devices)
     home = home or runs_home()
     folder = RunFolder(new_run_folder(home, plan.strategy))
     settings = {
@@ -63,11 +64,9 @@ def launch_local(order: Order, hear: Hear = lambda record: None, home: Path | No
     folder.write(order.case.job, plan, order.prediction, settings)
     with Store(store_path(home)) as store:
         store.add(to_dict(order.prediction), run_id=folder.run_id)
-    from paceline.launch.local import run_local
-
     try:
         run_local(folder, plan.devices, hear)
-    except (PacelineError, KeyboardInterrupt) as error:
+    except BaseException as error:
         _record_failure(folder, home, str(error) or "interrupted")
         raise
     run = collect(folder, order.prediction, plan.devices)

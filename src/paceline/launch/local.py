@@ -38,7 +38,8 @@ def run_module(module: str, arguments: Sequence[str], workers: int, run_id: str,
     from paceline.launch.rendezvous import BACKEND, register
 
     register()
-    logging.getLogger("torch.distributed").setLevel(logging.CRITICAL)
+    for name in ("torch.distributed", "torch.distributed.elastic.agent.server.api"):  # a logger with a level of its own
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     logs.mkdir(parents=True, exist_ok=True)
     config = LaunchConfig(
         min_nodes=1,
@@ -49,6 +50,8 @@ def run_module(module: str, arguments: Sequence[str], workers: int, run_id: str,
         max_restarts=0,
         monitor_interval=0.1,
         local_addr="127.0.0.1",
+        # Not SIGINT: the agent would pass it to workers that ignore it and wait; as KeyboardInterrupt it ends them.
+        signals_to_handle="SIGTERM,SIGHUP,SIGQUIT",
         logs_specs=DefaultLogsSpecs(log_dir=str(logs), redirects=Std.ALL),
     )
     try:
@@ -66,7 +69,8 @@ def failure(folder: RunFolder, workers: int, error: Any) -> str:
         path = folder.error(rank)
         if path.exists():
             return f"{path.read_text(encoding='utf-8').strip()} (worker {rank} of run {folder.run_id})"
-    rank, first = error.get_first_failure()
+    # A worker that was killed comes before those that failed because they had lost it.
+    rank, first = min(error.failures.items(), key=lambda item: (item[1].exitcode >= 0, item[1].timestamp))
     logs = sorted(folder.logs.glob(f"**/{rank}/stderr.log"))
     tail = _last_line(logs[-1].read_text(encoding="utf-8", errors="replace")) if logs else ""
     ended = f"was ended by signal {-first.exitcode}" if first.exitcode < 0 else f"ended with code {first.exitcode}"

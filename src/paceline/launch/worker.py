@@ -51,7 +51,7 @@ def main(arguments: list[str]) -> int:
 
 
 def run(folder: RunFolder, rank: int, workers: int) -> None:
-    """Train this worker's part of the run."""
+    """Train this worker's part of the run; the process group stays for :func:`end`."""
     settings, plan = folder.settings(), folder.plan()
     torch.set_num_threads(int(settings["threads"]))
     device = torch.device("cpu")
@@ -62,26 +62,22 @@ def run(folder: RunFolder, rank: int, workers: int) -> None:
     data = load_case_data(case)
     if workers > 1:
         dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=_PATIENCE)
-    try:
-        training = Training(
-            source=case.source,
-            data=data,
-            spec=case.job.spec.train,
-            plan=plan,
-            rank=rank,
-            workers=workers,
-            device=device,
-            unused_parameters=bool(settings["unused_parameters"]),
-        )
-        with Recorder(folder.records(rank)) as recorder:
-            memory = PeakMemory(device)
-            runner = train(training, recorder)
-            recorder.write(EndRecord(memory.taken()))
-        if rank == 0:
-            _save_weights(runner.model, folder.path / "model.pt")
-    finally:
-        if workers > 1:
-            dist.destroy_process_group()
+    training = Training(
+        source=case.source,
+        data=data,
+        spec=case.job.spec.train,
+        plan=plan,
+        rank=rank,
+        workers=workers,
+        device=device,
+        unused_parameters=bool(settings["unused_parameters"]),
+    )
+    with Recorder(folder.records(rank)) as recorder:
+        memory = PeakMemory(device)
+        runner = train(training, recorder)
+        recorder.write(EndRecord(memory.taken()))
+    if rank == 0:
+        _save_weights(runner.model, folder.path / "model.pt")
 
 
 def _save_weights(model: torch.nn.Module, path: Path) -> None:

@@ -58,9 +58,8 @@ def make_plan(
     chosen: dict[str, Knob] = dict(strategy.knobs)
     for key, value in knobs.items():
         if key not in chosen:
-            raise FileError(
-                where, f"{prefix}.{key}", f"is not a knob of {name}{suggestion(key, [*chosen, 'strategy'])}"
-            )
+            has = suggestion(key, [*chosen, "strategy"]) if chosen else "; it has none"
+            raise FileError(where, f"{prefix}.{key}", f"is not a knob of {name}{has}")
         chosen[key] = _typed(key, value, chosen[key], where, prefix)
     if wrong := strategy.check_knobs(chosen):
         raise FileError(where, f"{prefix}.{wrong[0]}", wrong[1])

@@ -68,20 +68,23 @@ qdisc add dev eth0 root tbf rate 250000000bit burst 128kb latency 20ms
 END
 ip -n pl-lab-host0 -batch - <<END
 link set lo up
-addr add 10.77.7.1/24 dev eth0
+addr add 10.77.7.1/24 dev eth0 noprefixroute
 link set eth0 up
+route add 10.77.7.0/24 dev eth0 src 10.77.7.1 congctl reno
 END
 ip -n pl-lab-host0-device0 -batch - <<END
 link set lo up
-addr add 10.77.7.2/24 dev eth0
+addr add 10.77.7.2/24 dev eth0 noprefixroute
 link set eth0 up
+route add 10.77.7.0/24 dev eth0 src 10.77.7.2 congctl reno
 link set eth1 up
-route add 10.77.7.3/32 dev eth1 src 10.77.7.2
+route add 10.77.7.3/32 dev eth1 src 10.77.7.2 congctl reno
 END
 ip -n pl-lab-host0-device1 -batch - <<END
 link set lo up
-addr add 10.77.7.3/24 dev eth0
+addr add 10.77.7.3/24 dev eth0 noprefixroute
 link set eth0 up
+route add 10.77.7.0/24 dev eth0 src 10.77.7.3 congctl reno
 link set eth1 up
-route add 10.77.7.2/32 dev eth1 src 10.77.7.3
+route add 10.77.7.2/32 dev eth1 src 10.77.7.3 congctl reno
 END

@@ -93,46 +93,55 @@ qdisc add dev eth0 root tbf rate 400000000bit burst 128kb latency 20ms
 END
 ip -n pl-lab-host0 -batch - <<END
 link set lo up
-addr add 10.77.7.1/24 dev eth0
+addr add 10.77.7.1/24 dev eth0 noprefixroute
 link set eth0 up
+route add 10.77.7.0/24 dev eth0 src 10.77.7.1 congctl reno
 END
 ip -n pl-lab-host0-device0 -batch - <<END
 link set lo up
-addr add 10.77.7.2/24 dev eth0
+addr add 10.77.7.2/24 dev eth0 noprefixroute
 link set eth0 up
+route add 10.77.7.0/24 dev eth0 src 10.77.7.2 congctl reno
 END
 ip -n pl-lab-host0-device1 -batch - <<END
 link set lo up
-addr add 10.77.7.3/24 dev eth0
+addr add 10.77.7.3/24 dev eth0 noprefixroute
 link set eth0 up
+route add 10.77.7.0/24 dev eth0 src 10.77.7.3 congctl reno
 END
 ip -n pl-lab-host0-device2 -batch - <<END
 link set lo up
-addr add 10.77.7.4/24 dev eth0
+addr add 10.77.7.4/24 dev eth0 noprefixroute
 link set eth0 up
+route add 10.77.7.0/24 dev eth0 src 10.77.7.4 congctl reno
 END
 ip -n pl-lab-host0-device3 -batch - <<END
 link set lo up
-addr add 10.77.7.5/24 dev eth0
+addr add 10.77.7.5/24 dev eth0 noprefixroute
 link set eth0 up
+route add 10.77.7.0/24 dev eth0 src 10.77.7.5 congctl reno
 END
 ip -n pl-lab-host0-device4 -batch - <<END
 link set lo up
-addr add 10.77.7.6/24 dev eth0
+addr add 10.77.7.6/24 dev eth0 noprefixroute
 link set eth0 up
+route add 10.77.7.0/24 dev eth0 src 10.77.7.6 congctl reno
 END
 ip -n pl-lab-host0-device5 -batch - <<END
 link set lo up
-addr add 10.77.7.7/24 dev eth0
+addr add 10.77.7.7/24 dev eth0 noprefixroute
 link set eth0 up
+route add 10.77.7.0/24 dev eth0 src 10.77.7.7 congctl reno
 END
 ip -n pl-lab-host0-device6 -batch - <<END
 link set lo up
-addr add 10.77.7.8/24 dev eth0
+addr add 10.77.7.8/24 dev eth0 noprefixroute
 link set eth0 up
+route add 10.77.7.0/24 dev eth0 src 10.77.7.8 congctl reno
 END
 ip -n pl-lab-host0-device7 -batch - <<END
 link set lo up
-addr add 10.77.7.9/24 dev eth0
+addr add 10.77.7.9/24 dev eth0 noprefixroute
 link set eth0 up
+route add 10.77.7.0/24 dev eth0 src 10.77.7.9 congctl reno
 END

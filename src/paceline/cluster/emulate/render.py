@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from paceline.cluster.emulate.layout import Edge, End, Layout, Node
+from paceline.cluster.emulate.layout import CONGESTION, Edge, End, Layout, Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +104,10 @@ def _port(end: End) -> Iterator[str]:
 
 def _inside(layout: Layout, node: Node) -> Iterator[str]:
     yield "link set lo up"
-    yield f"addr add {node.address}/24 dev eth0"
+    yield f"addr add {node.address}/24 dev eth0 noprefixroute"
     yield "link set eth0 up"
+    yield f"route add {layout.subnet} dev eth0 src {node.address} congctl {CONGESTION}"
     if node.beside:
         yield "link set eth1 up"
         for address in node.beside:
-            yield f"route add {address}/32 dev eth1 src {node.address}"
+            yield f"route add {address}/32 dev eth1 src {node.address} congctl {CONGESTION}"

@@ -50,7 +50,11 @@ class OverlappedRunner:
         log_every_step(self.module)
         hook = _HOOKS.get(str(plan.knobs["compression"]))
         if hook is not None:
-            self.module.register_comm_hook(None, hook)
+            if setting.device.type == "cpu":
+                # By another name: DDP takes a hook called bf16_compress_hook for one that only GPUs can run.
+                self.module.register_comm_hook(None, lambda state, bucket: hook(state, bucket))  # noqa: PLW0108
+            else:
+                self.module.register_comm_hook(None, hook)
 
     @property
     def model(self) -> nn.Module:

@@ -1,0 +1,30 @@
+"""A real probe, of two processes of this machine."""
+
+import pytest
+
+from paceline.artefact import from_dict, to_dict
+from paceline.engine.collective import all_reduce
+from paceline.engine.group import GLOO_LOOPBACK, Group
+from paceline.errors import RunError
+from paceline.launch import local
+from paceline.probe.probe import Probe, probe_here
+from paceline.probe.worker import SIZES
+
+
+def test_two_processes(tmp_path):
+    probe = probe_here(2)
+    assert [row.bytes for row in probe.collectives] == list(SIZES)
+    assert all(row.seconds > 0 and row.ranks == 2 for row in probe.collectives)
+    # Anything between a slow container and memory itself.
+    assert all(1e7 < link.bandwidth < 1e13 and 0 <= link.latency < 0.1 for link in probe.links)
+    assert probe.collectives[-1].seconds > probe.collectives[0].seconds
+    assert from_dict(Probe, to_dict(probe)) == probe
+    group = Group(1, 2, probe.link.latency, probe.link.payload_bandwidth, 0, 1e9, GLOO_LOOPBACK)
+    ratios = sorted(all_reduce(group, row.bytes).seconds / row.seconds for row in probe.collectives)
+    assert 0.2 < ratios[len(ratios) // 2] < 5
+
+
+def test_a_process_that_fails_is_told(monkeypatch):
+    monkeypatch.setattr(local, "run_module", lambda *_: object())
+    with pytest.raises(RunError, match="`paceline doctor`"):
+        probe_here(2)
