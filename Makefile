@@ -9,8 +9,10 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 demo: $(VENV)/.runs
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh demo/demo.sh
 
+# Two tests at a time on one thread each; what measures times or shapes networks runs alone after them.
 test: $(VENV)/.develops check
-	$(BIN)/python -m pytest -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not alone"
+	$(BIN)/python -m pytest -m "not slow and alone"
 
 test-all: $(VENV)/.develops check
 	$(BIN)/python -m pytest

@@ -15,7 +15,7 @@ import time
 from paceline.cluster.presets import load_preset
 from paceline.model.source import load_model
 from paceline.model.spec import ModelSpec
-from paceline.predict.predict import Length, predict
+from paceline.predictor.predict import Length, predict
 from paceline.strategy.registry import make_plan
 from paceline.workload.device import find_device
 from paceline.workload.roofline import model_profile

@@ -8,6 +8,17 @@ settings.register_profile("paceline", deadline=None)
 settings.load_profile("paceline")
 
 
+# Tests that assert times, or that shape links for a whole machine.
+_ALONE = ("emulated/", "cli/test_cli_help.py", "cli/test_cli_answers.py", "workload/test_workload_measure.py")
+
+
+def pytest_collection_modifyitems(items):
+    """Mark what must not share the machine; the other tests run two at a time."""
+    for item in items:
+        if any(part in item.path.as_posix() for part in _ALONE):
+            item.add_marker(pytest.mark.alone)
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _nothing_measured_before(tmp_path_factory):
     """Keep what somebody probed on this machine, and their runs, out of the tests."""

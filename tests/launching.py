@@ -7,11 +7,11 @@ from typing import Any
 
 from paceline.job.job import Job, JobSpec
 from paceline.job.resolve import Case, length_of, load_case, optimizer_of, plan_of
-from paceline.launch.folder import RunFolder
-from paceline.launch.launch import Order, launch_local
-from paceline.launch.local import run_module
-from paceline.launch.run import Run
-from paceline.predict.predict import predict
+from paceline.launcher.folder import RunFolder
+from paceline.launcher.launch import Order, launch_local
+from paceline.launcher.local import run_module
+from paceline.launcher.run import Run
+from paceline.predictor.predict import predict
 from paceline.schema import check
 from paceline.train.record import EpochRecord, StepRecord, read_records
 from paceline.workload.device import find_device

@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch import nn
 
 from paceline.data.samples import TensorSamples
-from paceline.launch.folder import RunFolder
+from paceline.launcher.folder import RunFolder
 from paceline.model.source import ModelSource
 from paceline.model.spec import InputSpec, TargetSpec
 from paceline.train.evaluate import evaluate
@@ -73,14 +73,14 @@ def evaluated(path: Path, rank: int, workers: int) -> None:
 
 
 def main(paths: list[str]) -> None:
-    from paceline.launch import worker  # not above: it sets up the process that imports it
+    from paceline.launcher import worker  # not above: it sets up the process that imports it
 
     begin = dist.init_process_group
     kept = []
     store, rank, workers = next(dist.rendezvous("env://"))
     for number, path in enumerate(paths):
         # A group's keys stay in the store when it ends: each needs a place of its own. And the groups themselves are
-        # kept: see paceline.launch.worker.end.
+        # kept: see paceline.launcher.worker.end.
         place = {"store": dist.PrefixStore(str(number), store), "rank": rank, "world_size": workers}
         dist.init_process_group = partial(begin, **place)
         if path.endswith(".pt"):

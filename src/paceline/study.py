@@ -15,13 +15,13 @@ from typing import Any
 from paceline.errors import FileError, PacelineError, UnknownNameError
 from paceline.job.job import Job, job_from_tables, read_job
 from paceline.job.resolve import Case, devices_of, length_of, load_case, plan_of, profile_of
-from paceline.launch.launch import Hear, Order, launch_local
-from paceline.launch.run import Run
-from paceline.predict.predict import Length, PlayedPlan, predict_played
-from paceline.predict.prediction import Prediction
-from paceline.recommend.recommend import recommend
-from paceline.recommend.recommendation import Objective, Recommendation
-from paceline.recommend.space import Question
+from paceline.launcher.launch import Hear, Order, launch_local
+from paceline.launcher.run import Run
+from paceline.predictor.predict import Length, PlayedPlan, predict_played
+from paceline.predictor.prediction import Prediction
+from paceline.recommender.recommend import recommend
+from paceline.recommender.recommendation import Objective, Recommendation
+from paceline.recommender.space import Question
 from paceline.strategy.contract import Plan
 from paceline.strategy.registry import find_strategy, make_plan
 from paceline.workload.profile import Profile

@@ -9,9 +9,9 @@ from handmade import cluster, plan, profile
 from paceline.artefact import to_dict
 from paceline.bench.compare import compare
 from paceline.errors import PacelineError, UnknownNameError
-from paceline.launch.folder import RunFolder
-from paceline.launch.run import Run, collect
-from paceline.predict.predict import Length, predict
+from paceline.launcher.folder import RunFolder
+from paceline.launcher.run import Run, collect
+from paceline.predictor.predict import Length, predict
 from paceline.store.database import Store
 from paceline.store.home import store_path
 from paceline.train.record import EpochRecord, Recorder, StepRecord

@@ -93,7 +93,7 @@ class Launch:
         assert self.process.poll() is None, self.process.stderr.read()
         self.folder = records.parent
         self.below = tree(self.process.pid)
-        self.workers = [p for p in self.below if b"paceline.launch.worker" in Path(f"/proc/{p}/cmdline").read_bytes()]
+        self.workers = [p for p in self.below if b"paceline.launcher.worker" in Path(f"/proc/{p}/cmdline").read_bytes()]
         assert len(self.workers) == 2
 
     def end(self):

@@ -7,7 +7,7 @@ from handmade import cluster, plan, profile
 from paceline.engine.play import play
 from paceline.engine.program import Builder, Work
 from paceline.engine.timeline import chrome_trace
-from paceline.predict.predict import Length, predict_played
+from paceline.predictor.predict import Length, predict_played
 
 GOLDEN = Path(__file__).parent / "timeline.json"
 

@@ -6,7 +6,7 @@ from paceline.artefact import from_dict, to_dict
 from paceline.engine.collective import all_reduce
 from paceline.engine.group import GLOO_LOOPBACK, Group
 from paceline.errors import RunError
-from paceline.launch import local
+from paceline.launcher import local
 from paceline.probe.probe import Probe, probe_here
 from paceline.probe.worker import SIZES
 

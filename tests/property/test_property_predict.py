@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from handmade import cluster, link, plan, profile, timing, workload
 from paceline.engine.collective import ALL_REDUCE
-from paceline.predict.predict import Length, predict
+from paceline.predictor.predict import Length, predict
 
 seconds = st.floats(1e-6, 0.5)
 

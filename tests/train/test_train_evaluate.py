@@ -6,7 +6,7 @@ from torch.nn import functional
 
 from many_runs import odd_model, odd_samples, odd_source
 from paceline.data.samples import TensorSamples
-from paceline.launch.local import run_module
+from paceline.launcher.local import run_module
 from paceline.model.source import ModelSource
 from paceline.model.spec import InputSpec, TargetSpec
 from paceline.train.evaluate import Score, evaluate

@@ -9,7 +9,7 @@ from pathlib import Path
 from paceline.artefact import from_dict
 from paceline.bench.result import Cell, Summary, summarise
 from paceline.errors import PacelineError
-from paceline.launch.run import Run
+from paceline.launcher.run import Run
 from paceline.store.database import Store
 from paceline.store.home import find_run_folder, runs_home, store_path
 

@@ -14,8 +14,8 @@ from paceline.bench.result import BenchResult, Cell, cell, summarise
 from paceline.bench.suite import Progress
 from paceline.job.job import read_job
 from paceline.job.resolve import Case, load_case, measured_profile
-from paceline.launch.launch import Order, launch_local
-from paceline.predict.predict import Length, predict
+from paceline.launcher.launch import Order, launch_local
+from paceline.predictor.predict import Length, predict
 from paceline.strategy.registry import make_plan
 from paceline.workload.profile import Profile
 

@@ -14,8 +14,8 @@ from paceline.cli.words import prediction_line, rate
 from paceline.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
-    from paceline.launch.run import Run
-    from paceline.predict.prediction import Prediction
+    from paceline.launcher.run import Run
+    from paceline.predictor.prediction import Prediction
 
 
 def launch(
@@ -34,7 +34,7 @@ def launch(
     own under runs/ (or $PACELINE_RUNS).
     """
     from paceline.artefact import load, to_dict
-    from paceline.launch.launch import launch_local
+    from paceline.launcher.launch import launch_local
     from paceline.strategy.contract import Plan
 
     chosen = load(Plan, plan) if plan is not None else None

@@ -12,7 +12,7 @@ from paceline.cli.output import emit, headline, say, table
 from paceline.cli.words import breakdown_rows, memory_line, plan_line, prediction_line
 
 if TYPE_CHECKING:
-    from paceline.predict.prediction import Prediction
+    from paceline.predictor.prediction import Prediction
 
 
 def predict(

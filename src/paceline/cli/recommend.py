@@ -13,8 +13,8 @@ from paceline.cli.words import money, plan_words, prediction_line
 from paceline.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
-    from paceline.predict.prediction import Prediction
-    from paceline.recommend.recommendation import Recommendation
+    from paceline.predictor.prediction import Prediction
+    from paceline.recommender.recommendation import Recommendation
 
 
 def recommend(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from paceline.engine.breakdown import Breakdown
-from paceline.predict.prediction import Prediction
+from paceline.predictor.prediction import Prediction
 from paceline.units import format_bytes, format_seconds
 
 
@@ -80,7 +80,7 @@ def breakdown_rows(breakdown: Breakdown) -> list[list[str]]:
 
 def memory_line(prediction: Prediction) -> str:
     """Return what fills a device, largest first."""
-    from paceline.predict.predict import memory_kinds
+    from paceline.predictor.predict import memory_kinds
 
     kinds = [f"{name} {format_bytes(size)}" for name, size in memory_kinds(prediction.memory).items() if size]
     return (

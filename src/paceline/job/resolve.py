@@ -16,7 +16,7 @@ from paceline.job.job import Job
 from paceline.job.profilefile import read_profile
 from paceline.model.source import ModelSource, load_model
 from paceline.model.suite import SUITE
-from paceline.predict.predict import Length
+from paceline.predictor.predict import Length
 from paceline.strategy.contract import Plan
 from paceline.strategy.registry import make_plan
 from paceline.workload.device import find_device

@@ -61,7 +61,7 @@ class Probe(Artefact):
 
 def probe_here(ranks: int) -> Probe:
     """Measure all-reduce among ``ranks`` processes of this machine, and messages between two of them."""
-    from paceline.launch.local import run_module
+    from paceline.launcher.local import run_module
 
     with tempfile.TemporaryDirectory(prefix="paceline-probe-") as folder:
         result = Path(folder) / "probe.json"

@@ -76,4 +76,4 @@ def _timed(once: Callable[[], None]) -> float:
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]))
-    os._exit(0)  # see paceline.launch.worker.end
+    os._exit(0)  # see paceline.launcher.worker.end

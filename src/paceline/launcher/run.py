@@ -9,8 +9,8 @@ from typing import ClassVar
 
 from paceline.artefact import Artefact
 from paceline.engine.breakdown import Breakdown
-from paceline.launch.folder import RunFolder
-from paceline.predict.prediction import Cost, Prediction
+from paceline.launcher.folder import RunFolder
+from paceline.predictor.prediction import Cost, Prediction
 from paceline.strategy.contract import Plan
 from paceline.train.record import EndRecord, EpochRecord, StepRecord, read_records
 from paceline.workload.statistic import Z_80, robust_sigma, trimmed_mean

@@ -9,8 +9,8 @@ from paceline.cluster.cluster import Cluster
 from paceline.engine.breakdown import Breakdown, break_down
 from paceline.engine.play import Played, play
 from paceline.errors import PacelineError
-from paceline.predict.prediction import Cost, Prediction
-from paceline.predict.reason import bottleneck
+from paceline.predictor.prediction import Cost, Prediction
+from paceline.predictor.reason import bottleneck
 from paceline.strategy.contract import Memory, Plan, Situation, Step
 from paceline.strategy.registry import find_strategy
 from paceline.workload.device import find_device

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from paceline.artefact import Artefact
-from paceline.predict.prediction import Prediction
+from paceline.predictor.prediction import Prediction
 from paceline.strategy.contract import Plan
 
 Objective = Literal["time", "cost", "memory"]

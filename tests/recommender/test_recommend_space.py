@@ -3,7 +3,7 @@
 import pytest
 
 from handmade import cluster, profile, workload
-from paceline.recommend.space import Question, batch_limit, batches, device_counts, plans
+from paceline.recommender.space import Question, batch_limit, batches, device_counts, plans
 from paceline.train.spec import TrainSpec
 
 

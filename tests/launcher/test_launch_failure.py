@@ -7,16 +7,18 @@ import pytest
 from launching import job, launch, order
 from paceline.artefact import read_json
 from paceline.errors import FileError, PacelineError, RunError
-from paceline.launch import local
-from paceline.launch.folder import RunFolder
-from paceline.launch.launch import launch_local
-from paceline.launch.local import failure
+from paceline.launcher import local
+from paceline.launcher.folder import RunFolder
+from paceline.launcher.launch import launch_local
+from paceline.launcher.local import failure
 from paceline.store.database import Store
 from paceline.store.home import store_path
 
 
-def ended(rank: int, code: int) -> SimpleNamespace:
-    return SimpleNamespace(get_first_failure=lambda: (rank, SimpleNamespace(exitcode=code)))
+def ended(*codes: tuple[int, int]) -> SimpleNamespace:
+    """What torch's agent tells of workers, given as (rank, exit code) in the order of their ends."""
+    found = {rank: SimpleNamespace(exitcode=code, timestamp=when) for when, (rank, code) in enumerate(codes)}
+    return SimpleNamespace(failures=found)
 
 
 @pytest.fixture
@@ -36,19 +38,26 @@ def log(folder: RunFolder, rank: int, text: str):
 def test_a_workers_own_sentence_comes_first(folder):
     log(folder, 0, "Traceback ...\nRuntimeError: Connection closed by peer\n")
     folder.error(1).write_text("the loss became nan\n")
-    assert failure(folder, 2, ended(0, 1)) == "the loss became nan (worker 1 of run a-run)"
+    assert failure(folder, 2, ended((0, 1), (1, 2))) == "the loss became nan (worker 1 of run a-run)"
 
 
 def test_else_the_last_line_of_the_first_log(folder):
     path = log(folder, 1, "Traceback ...\nMemoryError: too large\n\n")
     log(folder, 0, "another\n")
-    assert failure(folder, 2, ended(1, 1)) == (
+    assert failure(folder, 2, ended((1, 1), (0, 1))) == (
         f"worker 1 of run a-run ended with code 1: MemoryError: too large; its log: {path}"
     )
 
 
 def test_a_signal_is_named(folder):
-    assert failure(folder, 2, ended(0, -9)) == (f"worker 0 of run a-run was ended by signal 9; its log: {folder.logs}")
+    assert failure(folder, 2, ended((0, -9))) == (
+        f"worker 0 of run a-run was ended by signal 9; its log: {folder.logs}"
+    )
+
+
+def test_a_killed_worker_comes_before_those_that_lost_it(folder):
+    log(folder, 0, "RuntimeError: Connection closed by peer\n")
+    assert "worker 1 of run a-run was ended by signal 9" in failure(folder, 2, ended((0, 1), (1, -9)))
 
 
 @pytest.mark.parametrize("error", [RunError("the cable is out"), KeyboardInterrupt(), ZeroDivisionError("a fault")])

@@ -10,9 +10,9 @@ from typing import Any
 from paceline.artefact import save, to_dict, write_json
 from paceline.errors import FileError, PacelineError
 from paceline.job.resolve import Case, load_case_data
-from paceline.launch.folder import RunFolder
-from paceline.launch.run import Run, collect
-from paceline.predict.prediction import Prediction
+from paceline.launcher.folder import RunFolder
+from paceline.launcher.run import Run, collect
+from paceline.predictor.prediction import Prediction
 from paceline.store.database import Store
 from paceline.store.home import new_run_folder, runs_home, store_path
 
@@ -49,7 +49,7 @@ def launch_local(order: Order, hear: Hear = lambda record: None, home: Path | No
     """
     if problem := order.problem():
         raise problem
-    from paceline.launch.local import run_local
+    from paceline.launcher.local import run_local
     from paceline.train.loop import epoch_steps
 
     plan = order.prediction.plan

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handmade import cluster, plan, profile
-from paceline.predict.predict import Length, predict
-from paceline.predict.prediction import Cost
-from paceline.recommend.recommend import rank
+from paceline.predictor.predict import Length, predict
+from paceline.predictor.prediction import Cost
+from paceline.recommender.recommend import rank
 from paceline.strategy.registry import find_strategy, make_plan
 
 BASE = predict(profile(), cluster(), plan(), Length(1000))

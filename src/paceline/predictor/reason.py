@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from paceline.engine.play import Played
 from paceline.engine.program import Work
-from paceline.predict.prediction import Prediction
+from paceline.predictor.prediction import Prediction
 from paceline.strategy.contract import Step
 from paceline.units import format_seconds
 

@@ -3,7 +3,7 @@
 import re
 
 from handmade import MIB, cluster, link, plan, profile, timing, workload
-from paceline.predict.predict import Length, predict
+from paceline.predictor.predict import Length, predict
 
 
 def bottleneck(of, where=None, chosen=None):

@@ -9,10 +9,10 @@ from dataclasses import replace
 
 from paceline.cluster.cluster import Cluster
 from paceline.errors import PacelineError
-from paceline.predict.predict import Length, predict
-from paceline.predict.prediction import Prediction
-from paceline.recommend.recommendation import Dropped, Objective, Recommendation, Sensitivity
-from paceline.recommend.space import Limit, Question, batch_limit, plans
+from paceline.predictor.predict import Length, predict
+from paceline.predictor.prediction import Prediction
+from paceline.recommender.recommendation import Dropped, Objective, Recommendation, Sensitivity
+from paceline.recommender.space import Limit, Question, batch_limit, plans
 from paceline.strategy.contract import Plan
 from paceline.strategy.registry import find_strategy
 from paceline.units import format_bytes

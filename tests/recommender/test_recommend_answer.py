@@ -7,10 +7,10 @@ import pytest
 from handmade import MIB, cluster, link, memory_of, plan, profile, timing, workload
 from paceline.artefact import from_dict, to_dict
 from paceline.errors import PacelineError
-from paceline.predict.predict import Length, predict
-from paceline.recommend.recommend import recommend
-from paceline.recommend.recommendation import Recommendation
-from paceline.recommend.space import Question
+from paceline.predictor.predict import Length, predict
+from paceline.recommender.recommend import recommend
+from paceline.recommender.recommendation import Recommendation
+from paceline.recommender.space import Question
 from paceline.train.spec import TrainSpec
 
 LENGTH = Length(10_000)

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from handmade import cluster, plan, profile, workload
 from paceline.artefact import from_dict, to_dict
-from paceline.launch.folder import RunFolder
-from paceline.launch.run import Run, Worker, _curve, collect
-from paceline.predict.predict import Length, predict
-from paceline.predict.prediction import Prediction
+from paceline.launcher.folder import RunFolder
+from paceline.launcher.run import Run, Worker, _curve, collect
+from paceline.predictor.predict import Length, predict
+from paceline.predictor.prediction import Prediction
 from paceline.train.record import EpochRecord, Recorder, StepRecord
 
 # Two epochs of 86 samples by two workers of batch 8: five global batches of 16, and one of 6.

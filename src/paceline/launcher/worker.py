@@ -1,4 +1,4 @@
-"""A worker: ``python -m paceline.launch.worker RUN_FOLDER`` under any launcher that sets torchrun's variables."""
+"""A worker: ``python -m paceline.launcher.worker RUN_FOLDER`` under any launcher that sets torchrun's variables."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ import torch.distributed as dist
 from paceline.artefact import write_text
 from paceline.errors import PacelineError
 from paceline.job.resolve import load_case, load_case_data
-from paceline.launch.folder import RunFolder
+from paceline.launcher.folder import RunFolder
 from paceline.train.loop import Training, train
 from paceline.train.memory import PeakMemory
 from paceline.train.record import EndRecord, Recorder

@@ -11,10 +11,10 @@ from paceline.artefact import from_dict, load
 from paceline.data.shard import steps_per_epoch
 from paceline.job.job import read_job
 from paceline.job.resolve import load_case_data
-from paceline.launch.folder import RunFolder
-from paceline.launch.launch import launch_local
-from paceline.launch.run import Run
-from paceline.predict.prediction import Prediction
+from paceline.launcher.folder import RunFolder
+from paceline.launcher.launch import launch_local
+from paceline.launcher.run import Run
+from paceline.predictor.prediction import Prediction
 from paceline.store.database import Store
 from paceline.store.home import find_run_folder, store_path
 from paceline.train.schedule import learning_rate, schedule_for

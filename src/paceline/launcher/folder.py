@@ -12,7 +12,7 @@ from typing import Any
 
 from paceline.artefact import load, read_json, save, write_json
 from paceline.job.job import Job, job_from_json
-from paceline.predict.prediction import Prediction
+from paceline.predictor.prediction import Prediction
 from paceline.strategy.contract import Plan
 
 

@@ -8,8 +8,8 @@ from handmade import MIB, cluster, link, memory_of, plan, profile, timing, workl
 from paceline.artefact import from_dict, to_dict
 from paceline.cluster.cluster import Price
 from paceline.errors import PacelineError
-from paceline.predict.predict import Length, device_memory, memory_kinds, predict, predict_played
-from paceline.predict.prediction import Prediction
+from paceline.predictor.predict import Length, device_memory, memory_kinds, predict, predict_played
+from paceline.predictor.prediction import Prediction
 
 SINGLE = plan("single", 1)
 

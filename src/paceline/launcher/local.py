@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from paceline.errors import RunError
-from paceline.launch.folder import RunFolder
-from paceline.launch.watch import follow
+from paceline.launcher.folder import RunFolder
+from paceline.launcher.watch import follow
 
 
 def run_local(folder: RunFolder, workers: int, on_step: Callable[[dict[str, Any]], None]) -> None:
@@ -21,7 +21,7 @@ def run_local(folder: RunFolder, workers: int, on_step: Callable[[dict[str, Any]
     ``on_step`` hears every record of worker 0 as it is written. Ctrl-C ends the workers before it goes on.
     """
     with _following(folder, on_step):
-        ended = run_module("paceline.launch.worker", [str(folder.path)], workers, folder.run_id, folder.logs)
+        ended = run_module("paceline.launcher.worker", [str(folder.path)], workers, folder.run_id, folder.logs)
     if ended is not None:
         raise RunError(failure(folder, workers, ended))
 
@@ -35,7 +35,7 @@ def run_module(module: str, arguments: Sequence[str], workers: int, run_id: str,
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-    from paceline.launch.rendezvous import BACKEND, register
+    from paceline.launcher.rendezvous import BACKEND, register
 
     register()
     for name in ("torch.distributed", "torch.distributed.elastic.agent.server.api"):  # a logger with a level of its own
