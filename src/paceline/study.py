@@ -23,7 +23,7 @@ from paceline.recommender.recommend import recommend
 from paceline.recommender.recommendation import Objective, Recommendation
 from paceline.recommender.space import Question
 from paceline.strategy.contract import Plan
-from paceline.strategy.registry import find_strategy, make_plan
+from paceline.strategy.registry import find_strategy, make_plan, strategy_names
 from paceline.workload.profile import Profile
 from paceline.workload.workload import Workload
 
@@ -103,7 +103,14 @@ class Study:
         plan_of(self.case)  # a plan that the job names is not asked for here, but a mistake in it is one
         devices = devices_of(self.case)
         length = self.length
-        question = Question(self.profile, self.case.cluster, self.case.job.spec.train, not keep_batch, devices)
+        question = Question(
+            self.profile,
+            self.case.cluster,
+            self.case.job.spec.train,
+            vary_batch=not keep_batch,
+            devices=devices,
+            to_run=self.case.measurable,  # a plan for this machine is there to be launched on it
+        )
         return recommend(question, length, objective)
 
     def order(self, plan: Plan | None = None, where: str | Path = "plan") -> Order:
@@ -115,6 +122,7 @@ class Study:
                 f'is {self.case.cluster.name}, but a launch runs on this machine; use [cluster] preset = "here"',
             )
         prediction = self.prediction if plan is None else self._predict(plan, where)
+        self._check_runnable(prediction.plan, where if plan is not None else self.case.job.where, plan is None)
         return Order(
             case=self.case,
             prediction=prediction,
@@ -122,6 +130,12 @@ class Study:
             device="cpu",
             unused_parameters=bool(self.profile.workload.unused_parameters),
         )
+
+    def _check_runnable(self, plan: Plan, where: str | Path, of_job: bool) -> None:
+        if not find_strategy(plan.strategy).runnable:
+            can = ", ".join(name for name in strategy_names() if find_strategy(name).runnable)
+            what = f"is {plan.strategy}, which can be predicted but not launched yet; those that can: {can}"
+            raise FileError(where, "plan.strategy" if of_job else "strategy", what)
 
     def _predict(self, plan: Plan, where: str | Path) -> Prediction:
         """Return the prediction of a plan from elsewhere, checked as one of the job's own is."""

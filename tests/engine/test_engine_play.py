@@ -41,6 +41,17 @@ def test_a_stream_does_one_task_at_a_time():
     assert sketch.spans() == {"x": (0, 1), "y": (1, 3), "z": (3, 3.5)}
 
 
+def test_a_wide_stream_does_several_at_once():
+    build = Builder()
+    wide = build.stream("wide", build.role("device"), width=2)
+    for seconds in (3.0, 1.0, 1.0, 1.0):
+        build.task("x", Work.COMPUTE, wide, seconds)
+    played = play(build.build())
+    assert list(zip(played.start, played.end)) == [(0, 3), (0, 1), (1, 2), (2, 3)]
+    with pytest.raises(ValueError, match="width 0"):
+        build.stream("none", width=0)
+
+
 def test_streams_run_side_by_side():
     sketch = Sketch("ab")
     sketch.task("x", "a", 1.0)

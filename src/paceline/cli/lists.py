@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from paceline.cli.common import Json
 from paceline.cli.output import emit, say, table
 from paceline.units import format_bandwidth, format_bytes, format_count
+
+if TYPE_CHECKING:
+    from paceline.strategy.contract import Strategy
 
 
 def models(
@@ -53,12 +56,16 @@ def strategies(*, json: Json = False) -> None:
 
     found = [find_strategy(name) for name in strategy_names()]
     if json:
-        emit({"strategies": [{"name": s.name, "summary": s.summary, "knobs": dict(s.knobs)} for s in found]})
+        emit({"strategies": [{"name": s.name, "summary": s.summary, "runnable": s.runnable, "knobs": dict(s.knobs)} for s in found]})
         return
     table(
         ["name", "what runs~", "knobs and their defaults~"],
-        [[s.name, s.summary, ", ".join(f"{k} = {_toml(v)}" for k, v in s.knobs.items()) or "none"] for s in found],
+        [[s.name, _summary(s), ", ".join(f"{k} = {_toml(v)}" for k, v in s.knobs.items()) or "none"] for s in found],
     )
+
+
+def _summary(strategy: Strategy) -> str:
+    return strategy.summary if strategy.runnable else f"{strategy.summary}; predicted only, no runner yet"
 
 
 def _toml(value: object) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from paceline.engine.group import Group
 from paceline.errors import UnknownNameError
@@ -90,10 +90,14 @@ _CHOICE: Mapping[str, tuple[str, ...]] = {"nccl": ("ring", "double-tree"), "gloo
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Seconds of a collective and the algorithm that they belong to."""
+    """Seconds of a collective alone on its links, and the algorithm that they belong to.
+
+    ``fixed`` of them pass whatever the bytes are (calls, latencies); the rest stretches when others use the links too.
+    """
 
     seconds: float
     algorithm: str
+    fixed: float = 0.0
 
 
 def all_reduce(group: Group, size: float, algorithm: str = "auto") -> Cost:
@@ -121,4 +125,5 @@ def all_reduce(group: Group, size: float, algorithm: str = "auto") -> Cost:
     )
     names = _CHOICE[group.backend.name] if algorithm == "auto" else (algorithm,)
     seconds, name = min((ALL_REDUCE[name](terms), name) for name in names)
-    return Cost(group.backend.call_seconds + seconds, name)
+    call = group.backend.call_seconds
+    return Cost(call + seconds, name, call + ALL_REDUCE[name](replace(terms, n=0.0)))

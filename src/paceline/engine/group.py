@@ -49,10 +49,18 @@ class Group:
         return self.hosts * self.per_host
 
     @property
+    def bandwidth(self) -> float:
+        """Payload bits per second of the link that bounds a large transfer."""
+        return self.between_bandwidth if self._network_bounds else self.inside_bandwidth
+
+    @property
     def where(self) -> str:
         """The link that bounds a large transfer, in words."""
-        slower = self.hosts > 1 and (self.per_host == 1 or self.between_bandwidth <= self.inside_bandwidth)
-        return "the network between the hosts" if slower else "the links between the devices of a host"
+        return "the network between the hosts" if self._network_bounds else "the links between the devices of a host"
+
+    @property
+    def _network_bounds(self) -> bool:
+        return self.hosts > 1 and (self.per_host == 1 or self.between_bandwidth <= self.inside_bandwidth)
 
 
 def group_of(cluster: Cluster) -> Group:

@@ -1,4 +1,4 @@
-"""Plays a Program: a discrete-event simulation with serial streams and fairly shared links.
+"""Plays a Program: a discrete-event simulation with queues and fairly shared links.
 
 Everything that ends at one moment ends before any stream chooses its next task, so the numbers of tasks decide nothing
 but ties of priority. This is the plain reference. Complexity: O((tasks + dependencies) log tasks) for streams; each
@@ -47,7 +47,7 @@ class _Player:
             for before in after:
                 self.then[before].append(number)
         self.waiting: list[list[tuple[int, int, int]]] = [[] for _ in program.streams]
-        self.busy = [False] * len(program.streams)
+        self.free = [stream.width for stream in program.streams]
         self.touched: list[int] = []  # streams that may have something to choose now
         self.events: list[tuple[float, int, int]] = []  # (time, task, 0 = latency over, 1 = done)
         self.flowing: dict[int, float] = {}  # transfer -> bits left
@@ -80,8 +80,8 @@ class _Player:
 
     def feed(self) -> None:
         for stream in self.touched:
-            if not self.busy[stream] and self.waiting[stream]:
-                self.busy[stream] = True
+            while self.free[stream] and self.waiting[stream]:
+                self.free[stream] -= 1
                 self.begin(heapq.heappop(self.waiting[stream])[2])
         self.touched.clear()
 
@@ -124,5 +124,5 @@ class _Player:
                 self.ready(later)
         stream = self.program.stream[number]
         if stream >= 0:
-            self.busy[stream] = False
+            self.free[stream] += 1
             self.touched.append(stream)

@@ -1,8 +1,8 @@
 """A Program: the tasks of one step as compact arrays, and the builder that a strategy's cost.py fills.
 
-There are two kinds of places where work happens. A *stream* does one task at a time, in the order in which they become
-ready (lower ``priority`` first among those that wait): a device's compute queue, a communicator. A *link* carries any
-number of transfers at once and shares its bandwidth among them max-min fairly.
+There are two kinds of places where work happens. A *stream* does one task at a time (or ``width`` of them), in the order
+in which they become ready (lower ``priority`` first among those that wait): a device's compute queue, a communicator. A
+*link* carries any number of transfers at once and shares its bandwidth among them max-min fairly.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ class Work(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A serial queue. ``device`` is the role it belongs to, -1 for one that no device owns."""
+    """A queue that does ``width`` tasks at a time. ``device`` is the role it belongs to, -1 for one without an owner."""
 
     name: str
     device: int
+    width: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +98,11 @@ class Builder:
         self._roles.append(Role(name, count))
         return len(self._roles) - 1
 
-    def stream(self, name: str, device: int = -1) -> int:
-        """Add a serial queue and return its number."""
-        self._streams.append(Stream(name, device))
+    def stream(self, name: str, device: int = -1, width: int = 1) -> int:
+        """Add a queue that does ``width`` tasks at a time and return its number."""
+        if width < 1:
+            raise ValueError(f"stream {name!r} has width {width}, must be at least 1")
+        self._streams.append(Stream(name, device, width))
         return len(self._streams) - 1
 
     def wire(self, name: str, bandwidth: float) -> int:

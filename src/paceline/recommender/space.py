@@ -27,6 +27,7 @@ class Question:
     train: TrainSpec
     vary_batch: bool = True
     devices: int | None = None  # only plans on so many
+    to_run: bool = False  # only strategies that can be launched
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,8 @@ def plans(question: Question) -> Iterator[Plan]:
     for devices in device_counts(question.cluster) if question.devices is None else (question.devices,):
         for batch in batches(question, devices):
             for name in strategy_names():
+                if question.to_run and not find_strategy(name).runnable:
+                    continue
                 bare = make_plan(name, devices, batch, {})
                 situation = Situation(question.profile, question.cluster.subset(devices), bare)
                 for knobs in find_strategy(name).variants(situation):

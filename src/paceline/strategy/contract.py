@@ -86,6 +86,7 @@ class Memory:
     buffers: int  # batch-norm statistics and the like
     communication: int  # buckets and staging
     workspace: int  # scratch of kernels, the allocator's rounding
+    stashed: int = 0  # older versions of weights that a strategy still needs
 
     @property
     def total(self) -> int:
@@ -99,6 +100,7 @@ class Memory:
             + self.buffers
             + self.communication
             + self.workspace
+            + self.stashed
         )
 
 
@@ -143,6 +145,7 @@ class Strategy(Protocol):
     name: str
     summary: str
     knobs: Mapping[str, Knob]  # every knob with its default
+    runnable: bool  # whether it can be launched: one that is only predicted yet has no runner
 
     def problem(self, situation: Situation) -> str | None:
         """Return why a plan cannot run, as the end of a sentence, or None."""

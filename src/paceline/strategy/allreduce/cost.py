@@ -3,6 +3,9 @@
     layer l's gradients are ready at r_l; a bucket starts at max(its last r_l, the end of the bucket before it);
     step = max(end of backward, end of the last bucket) + optimizer                     (Li et al. 2020; MG-WFBP)
 
+A library that runs several collectives of a communicator at once hides the latency of one behind the bytes of another;
+the bytes share the link.
+
 Workers that differ by chance wait for the slowest of them before the last bucket is through: with steps of standard
 deviation s, p of them lose s * E[max of p standard normals] a step.
 """
@@ -35,7 +38,9 @@ def step(situation: Situation) -> Step:
     device = build.role("device", plan.devices)
     compute = build.stream("compute", device)
     # Where ranks share the cores that compute, a transfer cannot hide behind the backward: it takes its turn.
-    wire = compute if group.backend.on_device else build.stream("all-reduce", device)
+    shared = group.backend.on_device
+    queue = compute if shared else build.stream("all-reduce", device, group.backend.concurrent)
+    route = () if shared else (build.wire(group.where, group.bandwidth),)
     done = add_start(build, compute, timing, passes)  # the loader brings all passes' samples at once
     for _ in range(passes - 1):
         done = add_forward(build, compute, workload, timing, [done])
@@ -49,10 +54,14 @@ def step(situation: Situation) -> Step:
         size = travelling_bytes(bucket.bytes, workload.precision, str(plan.knobs["compression"]))
         cost = all_reduce(group, size, str(plan.knobs["algorithm"]))
         after = backward.tasks[ready[bucket.members[-1]][0]] if plan.knobs["overlap"] else backward.last
-        task = _transfer(build, f"all-reduce {number} ({cost.algorithm})", wire, cost.seconds, [after], device)
-        sent.append(task)
+        name = f"all-reduce {number} ({cost.algorithm})"
+        alone = cost.seconds if shared else cost.fixed
+        # Bytes as they would cross the link that bounds the group: hops on other links and sums are among them.
+        moved = 0.0 if shared else (cost.seconds - cost.fixed) * group.bandwidth / 8
+        sent.append(build.transfer(name, moved, route, alone, [after], device=device, stream=queue))
     if wait := slowest_of(plan.devices) * timing.jitter * timing.step_seconds:
-        sent = [_transfer(build, "wait for the slowest", build.stream("others", device), wait, sent, device)]
+        others = build.stream("others", device)
+        sent = [build.transfer("wait for the slowest", 0, (), wait, sent, device=device, stream=others)]
     add_optimizer(build, compute, timing, sent)
     return Step(
         build.build(),
@@ -61,10 +70,6 @@ def step(situation: Situation) -> Step:
         network_spread=group.spread or 0.1,
         notes=cluster.guessed(),
     )
-
-
-def _transfer(build: Builder, name: str, stream: int, seconds: float, after: list[int], device: int) -> int:
-    return build.transfer(name, 0, (), seconds, after, device=device, stream=stream)
 
 
 def slowest_of(workers: int) -> float:

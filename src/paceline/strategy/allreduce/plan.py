@@ -17,6 +17,7 @@ class AllReduce:
 
     name = "allreduce"
     summary = "data parallel: gradients averaged by all-reduce, overlapped with the backward (DDP)"
+    runnable = True
     knobs: Mapping[str, Knob] = {
         "bucket_mb": 25.0,
         "overlap": True,

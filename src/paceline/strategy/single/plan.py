@@ -13,6 +13,7 @@ class Single:
 
     name = "single"
     summary = "one device, no communication"
+    runnable = True
     knobs: Mapping[str, Knob] = {}
 
     def problem(self, situation: Situation) -> str | None:
