@@ -8,7 +8,7 @@ from typing import Any
 from paceline.job.job import Job, JobSpec
 from paceline.job.resolve import Case, length_of, load_case, optimizer_of, plan_of
 from paceline.launcher.folder import RunFolder
-from paceline.launcher.launch import Order, launch_local
+from paceline.launcher.launch import Order, launch_order
 from paceline.launcher.local import run_module
 from paceline.launcher.run import Run
 from paceline.predictor.predict import predict
@@ -68,7 +68,7 @@ def order(made: Job) -> Order:
 
 def launch(home: Path, workers: int, base: Path | None = None, **tables: Mapping[str, Any]) -> Launched:
     """Train a job with real workers and return the run."""
-    run = launch_local(order(job(workers, tables, base)), home=home)
+    run = launch_order(order(job(workers, tables, base)), home=home)
     return Launched(run, RunFolder(Path(run.folder)))
 
 
@@ -82,5 +82,5 @@ def launch_many(home: Path, workers: int, jobs: Mapping[str, Job], *more: Path) 
     paths = [str(folder.path) for folder in folders.values()] + [str(path) for path in more]
     failed = run_module("many_runs", paths, workers, "many", home / "logs")
     logs = "".join(path.read_text() for path in sorted((home / "logs").rglob("stderr.log")))
-    assert failed is None, logs
+    assert not failed, logs
     return folders

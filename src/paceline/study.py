@@ -8,14 +8,15 @@ The command line and the functions of the package are thin over this.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from paceline.errors import FileError, PacelineError, UnknownNameError
 from paceline.job.job import Job, job_from_tables, read_job
 from paceline.job.resolve import Case, devices_of, length_of, load_case, plan_of, profile_of
-from paceline.launcher.launch import Hear, Order, launch_local
+from paceline.launcher.launch import Hear, Order, launch_order
 from paceline.launcher.run import Run
 from paceline.predictor.predict import Length, PlayedPlan, predict_played
 from paceline.predictor.prediction import Prediction
@@ -24,9 +25,11 @@ from paceline.recommender.recommendation import Objective, Recommendation
 from paceline.recommender.space import Question
 from paceline.strategy.contract import Plan
 from paceline.strategy.registry import find_strategy, make_plan, strategy_names
+from paceline.workload.device import is_virtual
 from paceline.workload.profile import Profile
 from paceline.workload.workload import Workload
 
+On = Literal["local", "emulated"]
 JobLike = str | Path | Mapping[str, Any] | Job
 Measure = Callable[[Case], Profile]
 
@@ -35,6 +38,7 @@ class Study:
     """A job and what follows from it.
 
     ``profile`` is one taken before; ``measure`` replaces the way a missing one is made (a progress bar around it).
+    With ``on = "emulated"`` everything is asked of the cluster that this machine puts up for the job's.
 
     >>> study = Study({"model": {"name": "resnet50"}, "cluster": {"preset": "dgx-a100"}})
     >>> study.plan.strategy, study.prediction.fits
@@ -47,16 +51,18 @@ class Study:
         overrides: Sequence[str] = (),
         profile: Profile | None = None,
         measure: Measure = profile_of,
+        on: On = "local",
     ) -> None:
         self.case = load_case(open_job(job, overrides))
+        self.on = on
+        if on == "emulated":
+            self.case = _emulated(self.case)
         self._profile = profile
         self._measure = measure
 
     @cached_property
     def workload(self) -> Workload:
         """The model, traced at the job's batch size and precision."""
-        from dataclasses import replace
-
         from paceline.workload.trace import trace
 
         train = self.case.job.spec.train
@@ -109,26 +115,30 @@ class Study:
             self.case.job.spec.train,
             vary_batch=not keep_batch,
             devices=devices,
-            to_run=self.case.measurable,  # a plan for this machine is there to be launched on it
+            to_run=self.case.measurable or self.on != "local",  # a plan for this machine is there to be launched on it
         )
         return recommend(question, length, objective)
 
     def order(self, plan: Plan | None = None, where: str | Path = "plan") -> Order:
         """Return what is to be launched; a plan from elsewhere must fit this machine, errors call it ``where``."""
-        if not self.case.measurable:
+        cluster = self.case.cluster
+        if not self.case.measurable and self.on == "local":
             raise FileError(
                 self.case.job.where,
                 "cluster",
-                f'is {self.case.cluster.name}, but a launch runs on this machine; use [cluster] preset = "here"',
+                f'is {cluster.name}, but a launch runs here; use [cluster] preset = "here", or --on emulated',
             )
         prediction = self.prediction if plan is None else self._predict(plan, where)
         self._check_runnable(prediction.plan, where if plan is not None else self.case.job.where, plan is None)
+        virtual = is_virtual(cluster.device)
         return Order(
             case=self.case,
             prediction=prediction,
-            threads=self.case.cluster.threads_per_device or 1,
-            device="cpu",
-            unused_parameters=bool(self.profile.workload.unused_parameters),
+            threads=1 if self.on == "emulated" else cluster.threads_per_device or 1,
+            device="virtual" if virtual else "cpu",
+            unused_parameters=bool(self.profile.workload.unused_parameters) and not virtual,
+            hosts=cluster.subset(prediction.plan.devices) if self.on == "emulated" else None,
+            profile=self.profile if virtual else None,
         )
 
     def _check_runnable(self, plan: Plan, where: str | Path, of_job: bool) -> None:
@@ -148,13 +158,24 @@ class Study:
         checked = make_plan(plan.strategy, plan.devices, plan.batch_per_device, plan.knobs, where, "knobs")
         if not 1 <= plan.devices <= self.case.cluster.devices:
             has = self.case.cluster.devices
-            raise FileError(where, "devices", f"is {plan.devices}, but this machine offers {has}")
+            raise FileError(where, "devices", f"is {plan.devices}, but {self.case.cluster.name} offers {has}")
         length = self.length
         return predict_played(self.profile, self.case.cluster, checked, length).prediction
 
     def launch(self, plan: Plan | None = None, hear: Hear = lambda record: None) -> Run:
-        """Train by the plan on this machine and return what happened."""
-        return launch_local(self.order(plan), hear)
+        """Train by the plan, on this machine or on the cluster that it puts up, and return what happened."""
+        return launch_order(self.order(plan), hear)
+
+
+def _emulated(case: Case) -> Case:
+    from paceline.cluster.emulate.standin import stand_in
+
+    try:
+        return replace(case, cluster=stand_in(case.cluster))
+    except FileError:
+        raise
+    except PacelineError as error:
+        raise FileError(case.job.where, "cluster", str(error)) from error
 
 
 def open_job(job: JobLike | None, overrides: Sequence[str] = ()) -> Job:
@@ -186,6 +207,6 @@ def recommend_plans(job: JobLike, profile: Profile | None = None, objective: Obj
     return Study(job, profile=profile).recommend(objective)
 
 
-def launch(job: JobLike, plan: Plan | None = None, profile: Profile | None = None) -> Run:
-    """Train a job on this machine and return what happened."""
-    return Study(job, profile=profile).launch(plan)
+def launch(job: JobLike, plan: Plan | None = None, profile: Profile | None = None, on: On = "local") -> Run:
+    """Train a job, on this machine or on the cluster that it puts up for the job's, and return what happened."""
+    return Study(job, profile=profile, on=on).launch(plan)

@@ -12,7 +12,7 @@ from paceline.data.shard import steps_per_epoch
 from paceline.job.job import read_job
 from paceline.job.resolve import load_case_data
 from paceline.launcher.folder import RunFolder
-from paceline.launcher.launch import launch_local
+from paceline.launcher.launch import launch_order
 from paceline.launcher.run import Run
 from paceline.predictor.prediction import Prediction
 from paceline.store.database import Store
@@ -26,7 +26,7 @@ WORKERS = 2
 
 def digits(home: Path, *overrides: str, hear=lambda record: None) -> Launched:
     wanted = order(read_job(DEMO, ["plan.strategy=allreduce", *overrides]))
-    run = launch_local(wanted, hear=hear, home=home)
+    run = launch_order(wanted, hear=hear, home=home)
     return Launched(run, RunFolder(Path(run.folder)))
 
 

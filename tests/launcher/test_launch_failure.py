@@ -1,24 +1,21 @@
 """What is left of a run that failed, and how it is told."""
 
-from types import SimpleNamespace
-
 import pytest
 
 from launching import job, launch, order
 from paceline.artefact import read_json
 from paceline.errors import FileError, PacelineError, RunError
 from paceline.launcher import local
+from paceline.launcher.ended import Ended, failure
 from paceline.launcher.folder import RunFolder
-from paceline.launcher.launch import launch_local
-from paceline.launcher.local import failure
+from paceline.launcher.launch import launch_order
 from paceline.store.database import Store
 from paceline.store.home import store_path
 
 
-def ended(*codes: tuple[int, int]) -> SimpleNamespace:
-    """What torch's agent tells of workers, given as (rank, exit code) in the order of their ends."""
-    found = {rank: SimpleNamespace(exitcode=code, timestamp=when) for when, (rank, code) in enumerate(codes)}
-    return SimpleNamespace(failures=found)
+def ended(*codes: tuple[int, int]) -> list[Ended]:
+    """Workers that failed, given as (rank, exit code) in the order of their ends."""
+    return [Ended(rank, code, when) for when, (rank, code) in enumerate(codes)]
 
 
 @pytest.fixture
@@ -99,5 +96,5 @@ def test_what_cannot_run_is_told_before_anything_is_written(tmp_path, workers, t
 
 def test_the_wrong_key_is_named(tmp_path):
     with pytest.raises(FileError) as caught:
-        launch_local(order(job(1, {"train": {"precision": "fp16"}})), home=tmp_path)
+        launch_order(order(job(1, {"train": {"precision": "fp16"}})), home=tmp_path)
     assert caught.value.key == "train.precision"

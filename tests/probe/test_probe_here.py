@@ -7,6 +7,7 @@ from paceline.engine.collective import all_reduce
 from paceline.engine.group import GLOO_LOOPBACK, Group
 from paceline.errors import RunError
 from paceline.launcher import local
+from paceline.launcher.ended import Ended
 from paceline.probe.probe import Probe, probe_here
 from paceline.probe.worker import SIZES
 
@@ -25,6 +26,6 @@ def test_two_processes(tmp_path):
 
 
 def test_a_process_that_fails_is_told(monkeypatch):
-    monkeypatch.setattr(local, "run_module", lambda *_: object())
+    monkeypatch.setattr(local, "run_module", lambda *_: (Ended(0, 1, 0.0),))
     with pytest.raises(RunError, match="`paceline doctor`"):
         probe_here(2)

@@ -14,7 +14,7 @@ from paceline.bench.result import BenchResult, Cell, cell, summarise
 from paceline.bench.suite import Progress
 from paceline.job.job import read_job
 from paceline.job.resolve import Case, load_case, measured_profile
-from paceline.launcher.launch import Order, launch_local
+from paceline.launcher.launch import Order, launch_order
 from paceline.predictor.predict import Length, predict
 from paceline.strategy.registry import make_plan
 from paceline.workload.profile import Profile
@@ -81,6 +81,6 @@ def _measured(case: Case, profile: Profile) -> Cell:
         device="cpu",
         unused_parameters=False,
     )
-    measured = launch_local(order)
+    measured = launch_order(order)
     note = f"{measured.steps} steps of {plan.batch_per_device}"
     return cell(case.name, str(plan), prediction.epoch_seconds, measured.epoch_seconds, "s an epoch", note)

@@ -12,7 +12,7 @@ from paceline.errors import FileError
 
 if TYPE_CHECKING:
     from paceline.job.resolve import Case
-    from paceline.study import Study
+    from paceline.study import On, Study
     from paceline.workload.profile import Profile
 
 JobFile = Annotated[Path | None, Parameter(help="Job file (TOML); without one, give every key by --set.")]
@@ -54,7 +54,7 @@ def at_least(flag: str, value: int, least: int) -> None:
         raise FileError(flag, "", f"is {value}, must be at least {least}")
 
 
-def open_study(job: Path | None, overrides: tuple[str, ...], quiet: bool) -> Study:
+def open_study(job: Path | None, overrides: tuple[str, ...], quiet: bool, on: On = "local") -> Study:
     """Return the study of a job; what it has to measure, it measures behind a progress bar."""
     from paceline.study import Study
 
@@ -69,4 +69,4 @@ def open_study(job: Path | None, overrides: tuple[str, ...], quiet: bool) -> Stu
             warn(note)
         return profile
 
-    return Study(job, overrides, measure=measured)
+    return Study(job, overrides, measure=measured, on=on)

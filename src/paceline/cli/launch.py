@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from paceline.cli.common import JobFile, Json, Quiet, Set, open_study
-from paceline.cli.output import emit, headline, progress, say, table
+from paceline.cli.output import emit, headline, progress, say, table, warn
 from paceline.cli.words import prediction_line, rate
 from paceline.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
-    from paceline.launcher.run import Run
+    from paceline.launcher.run import Box, Run
     from paceline.predictor.prediction import Prediction
 
 
@@ -22,7 +22,10 @@ def launch(
     job: JobFile = None,
     *,
     set_: Set = (),
-    on: Annotated[Literal["local"], Parameter(help="Where to run: local is this machine.")] = "local",
+    on: Annotated[
+        Literal["local", "emulated"],
+        Parameter(help="local: processes of this machine; emulated: virtual devices in hosts that it puts up."),
+    ] = "local",
     plan: Annotated[Path | None, Parameter(help="A plan's file; the job's plan otherwise.")] = None,
     dry_run: Annotated[bool, Parameter(negative=(), help="Show plan and prediction, start nothing.")] = False,
     quiet: Quiet = False,
@@ -30,15 +33,15 @@ def launch(
 ) -> None:
     """Train by the job's plan, and compare predicted with measured.
 
-    The cluster of the job must be this machine (preset "here"). Everything about the run is kept in a folder of its
-    own under runs/ (or $PACELINE_RUNS).
+    The cluster of the job must be this machine (preset "here"), or any with --on emulated, which needs root. Everything
+    about the run is kept in a folder of its own under runs/ (or $PACELINE_RUNS).
     """
     from paceline.artefact import load, to_dict
-    from paceline.launcher.launch import launch_local
+    from paceline.launcher.launch import launch_order
     from paceline.strategy.contract import Plan
 
     chosen = load(Plan, plan) if plan is not None else None
-    order = open_study(job, set_, quiet or json).order(chosen, plan or "plan")
+    order = open_study(job, set_, quiet or json, on).order(chosen, plan or "plan")
     if not json:
         headline(f"Predicted: {prediction_line(order.prediction)}")
     if dry_run:
@@ -48,7 +51,7 @@ def launch(
             say(f"Plan: {order.prediction.plan}. Nothing was started.")
         return
     with progress("Training", quiet or json) as move:
-        run = launch_local(order, _Bar(order.prediction, move).hear)
+        run = launch_order(order, _Bar(order.prediction, move).hear)
     if json:
         emit(to_dict(run))
     else:
@@ -144,7 +147,18 @@ def print_run(run: Run, prediction: Prediction) -> None:
             f"Slowest worker: {slowest.rank} ({format_seconds(slowest.step_seconds - slowest.exposed_seconds)} a step "
             "without waiting for the others)."
         )
+    if run.box is not None:
+        say(_box_line(run.box))
+    for note in run.notes:
+        warn(note)
     say(f"Run {run.run_id}; everything about it: {run.folder}")
+
+
+def _box_line(box: Box) -> str:
+    return (
+        f"On the box: {format_seconds(box.step_seconds)} a step (time scale {box.time_scale:g}, byte scale "
+        f"{box.byte_scale:g}), of which this machine was late by {box.late_share:.2%}."
+    )
 
 
 def _loss(value: float | None) -> str:

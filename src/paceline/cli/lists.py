@@ -56,7 +56,14 @@ def strategies(*, json: Json = False) -> None:
 
     found = [find_strategy(name) for name in strategy_names()]
     if json:
-        emit({"strategies": [{"name": s.name, "summary": s.summary, "runnable": s.runnable, "knobs": dict(s.knobs)} for s in found]})
+        emit(
+            {
+                "strategies": [
+                    {"name": s.name, "summary": s.summary, "runnable": s.runnable, "knobs": dict(s.knobs)}
+                    for s in found
+                ]
+            }
+        )
         return
     table(
         ["name", "what runs~", "knobs and their defaults~"],

@@ -8,6 +8,7 @@ from typing import Any
 
 from paceline.artefact import load
 from paceline.cluster.cluster import Cluster
+from paceline.cluster.emulation import Emulation
 from paceline.cluster.link import Link
 from paceline.cluster.presets import list_presets, load_preset, preset_data
 from paceline.cluster.section import build
@@ -92,7 +93,7 @@ def as_data(cluster: Cluster) -> dict[str, Any]:
     if cluster.threads_per_device is not None:
         data["threads_per_device"] = cluster.threads_per_device
     if cluster.emulate is not None:
-        data["emulate"] = {"time_scale": cluster.emulate.time_scale, "byte_scale": cluster.emulate.byte_scale}
+        data["emulate"] = _emulation_data(cluster.emulate)
     if cluster.price is not None:
         price = cluster.price
         data["price"] = {
@@ -100,6 +101,18 @@ def as_data(cluster: Cluster) -> dict[str, Any]:
             "helper_hour": f"{price.helper_hour!r} {price.currency}",
         }
     return data
+
+
+def _emulation_data(emulation: Emulation) -> dict[str, Any]:
+    return {
+        "time_scale": emulation.time_scale,
+        "byte_scale": emulation.byte_scale,
+        "jitter": emulation.jitter,
+        "straggler": [
+            {"device": s.device, "slow": s.slow, "pause": f"{s.pause!r} s", "every": f"{s.every!r} s"}
+            for s in emulation.stragglers
+        ],
+    }
 
 
 def _link_data(link: Link) -> dict[str, Any]:

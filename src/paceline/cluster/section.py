@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 from pydantic import BeforeValidator, Field, field_validator
 
 from paceline.cluster.cluster import Cluster, Host, Price, Switch
-from paceline.cluster.emulation import Emulation, Scale
+from paceline.cluster.emulation import Emulation, Scale, Straggler
 from paceline.cluster.link import Efficiency, Link, Source, link_kind
 from paceline.errors import FileError, UnknownNameError
 from paceline.schema import Bandwidth, Bytes, Count, NonNegative, Seconds, Section, check
@@ -90,11 +90,22 @@ class PriceSection(Section):
     helper_hour: Amount | None = None
 
 
+class StragglerSection(Section):
+    """``[[emulate.straggler]]``: a device that is slower than the others, or stands still now and then."""
+
+    device: Annotated[int, Field(ge=0)]
+    slow: Annotated[float, Field(ge=0.01, le=1000)] = 1.0
+    pause: Seconds = 0.0
+    every: Seconds = 0.0
+
+
 class EmulateSection(Section):
-    """``[emulate]``: the scales of a cluster that one machine stands in for."""
+    """``[emulate]``: the scales of a cluster that one machine stands in for, and how its virtual devices differ."""
 
     time_scale: Scale = "auto"
     byte_scale: Scale = "auto"
+    jitter: Annotated[float, Field(ge=0, le=1)] = 0.0
+    straggler: list[StragglerSection] = []
 
 
 class ClusterSection(Section):
@@ -155,8 +166,22 @@ class _Builder:
             spans_switches=device.spans_switches if device else False,
             price=self.price(),
             threads_per_device=section.threads_per_device,
-            emulate=Emulation(section.emulate.time_scale, section.emulate.byte_scale) if section.emulate else None,
+            emulate=self.emulation(),
         )
+
+    def emulation(self) -> Emulation | None:
+        section = self.section.emulate
+        if section is None:
+            return None
+        devices = self.section.hosts * self.section.devices_per_host
+        for number, item in enumerate(section.straggler):
+            key = f"emulate.straggler.{number}"
+            if item.device >= devices:
+                self.wrong(f"{key}.device", f"is {item.device}, and the cluster's devices are 0 to {devices - 1}")
+            if item.pause and not item.every:
+                self.wrong(f"{key}.every", "is missing; say how often the device pauses, such as every = '10 s'")
+        stragglers = tuple(Straggler(i.device, i.slow, i.pause, i.every) for i in section.straggler)
+        return Emulation(section.time_scale, section.byte_scale, section.jitter, stragglers)
 
     def link(self, section: LinkSection, key: str) -> Link:
         if section.kind is None:

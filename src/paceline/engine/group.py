@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from paceline.cluster.cluster import Cluster
+from paceline.cluster.emulation import Emulation
+from paceline.workload.device import is_virtual
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,17 @@ def group_of(cluster: Cluster) -> Group:
 
 
 def backend_of(cluster: Cluster) -> Backend:
-    """Return the library that torch uses on a cluster's devices."""
+    """Return the library that torch uses on a cluster's devices.
+
+    Virtual devices use Gloo on the machine that stands in for them; its costs become the file's by the scales.
+    """
+    if is_virtual(cluster.device):
+        time_scale, byte_scale = (cluster.emulate or Emulation()).scales
+        return replace(
+            GLOO,
+            call_seconds=GLOO.call_seconds / time_scale,
+            sum_bandwidth=GLOO.sum_bandwidth * time_scale * byte_scale,
+        )
     if cluster.device != "cpu":
         return NCCL
     return GLOO if cluster.hosts > 1 else GLOO_LOOPBACK

@@ -1,8 +1,8 @@
 """A Program: the tasks of one step as compact arrays, and the builder that a strategy's cost.py fills.
 
-There are two kinds of places where work happens. A *stream* does one task at a time (or ``width`` of them), in the order
-in which they become ready (lower ``priority`` first among those that wait): a device's compute queue, a communicator. A
-*link* carries any number of transfers at once and shares its bandwidth among them max-min fairly.
+There are two kinds of places where work happens. A *stream* does one task at a time (or ``width`` of them), in the
+order in which they become ready (lower ``priority`` first among those that wait): a device's compute queue, a
+communicator. A *link* carries any number of transfers at once and shares its bandwidth among them max-min fairly.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Work(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A queue that does ``width`` tasks at a time. ``device`` is the role it belongs to, -1 for one without an owner."""
+    """A queue that does ``width`` tasks at a time. ``device`` is the role it belongs to, -1 for one of nobody."""
 
     name: str
     device: int

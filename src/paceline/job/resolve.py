@@ -19,7 +19,7 @@ from paceline.model.suite import SUITE
 from paceline.predictor.predict import Length
 from paceline.strategy.contract import Plan
 from paceline.strategy.registry import make_plan
-from paceline.workload.device import find_device
+from paceline.workload.device import find_device, real_device
 from paceline.workload.optimizer import OptimizerSetting
 from paceline.workload.profile import Profile
 
@@ -217,6 +217,6 @@ def batch_for(case: Case, devices: int, knobs: dict[str, object] | None = None) 
 
 def device_note(case: Case, profile: Profile) -> str | None:
     """Return a warning where a profile was taken on another device than the cluster's."""
-    if profile.device in (case.cluster.device, "cuda"):
+    if profile.device in (real_device(case.cluster.device), "cuda"):
         return None
     return f"the profile is of {profile.device}, the cluster has {case.cluster.device}: times are taken as they are"

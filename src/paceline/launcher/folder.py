@@ -1,6 +1,7 @@
 """What stands in a run's folder, and how launcher and workers hand it to each other.
 
 runs/ID/job.json  plan.json  prediction.json  launch.json  worker-R.jsonl  worker-R.error  logs/  run.json
+        profile.json  hatch.json  (on an emulated cluster)
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from paceline.artefact import load, read_json, save, write_json
 from paceline.job.job import Job, job_from_json
 from paceline.predictor.prediction import Prediction
 from paceline.strategy.contract import Plan
+from paceline.workload.profile import Profile
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,14 @@ class RunFolder:
         save(plan, self.path / "plan.json")
         save(prediction, self.path / "prediction.json")
         write_json(dict(settings), self.path / "launch.json")
+
+    def write_profile(self, profile: Profile) -> None:
+        """Leave the times that virtual devices take."""
+        save(profile, self.path / "profile.json")
+
+    def profile(self) -> Profile:
+        """Return the times that virtual devices take."""
+        return load(Profile, self.path / "profile.json")
 
     def job(self) -> Job:
         """Return the job as the launcher read it."""

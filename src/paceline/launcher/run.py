@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 from paceline.artefact import Artefact
 from paceline.engine.breakdown import Breakdown
@@ -16,6 +16,7 @@ from paceline.train.record import EndRecord, EpochRecord, StepRecord, read_recor
 from paceline.workload.statistic import Z_80, robust_sigma, trimmed_mean
 
 _SETTLED = 3  # steps of an epoch that start-up may touch
+BELIEVABLE = 0.01  # of a step that a machine may make its virtual devices late
 _LOSSES = 200  # points of the loss curve that a Run keeps; the records have them all
 
 
@@ -39,6 +40,25 @@ class EpochScore:
     validation_loss: float | None
     top1: float | None
     top5: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """What this machine did for a run whose other figures are in the units of a cluster file.
+
+    ``late_share`` is the part of its steps by which the machine made the worst virtual device late: above
+    :data:`BELIEVABLE` the run says more about this machine than about the cluster.
+    """
+
+    time_scale: float
+    byte_scale: float
+    step_seconds: float
+    late_share: float
+
+    @property
+    def believable(self) -> bool:
+        """Whether the machine kept up with its virtual devices."""
+        return self.late_share <= BELIEVABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +104,14 @@ class Run(Artefact):
     folder: str
     source: str = "measured"
     notes: tuple[str, ...] = field(default_factory=tuple)
+    box: Box | None = None  # of a run on an emulated cluster
 
 
-def collect(folder: RunFolder, prediction: Prediction, workers: int) -> Run:
-    """Return the run that the workers' records tell of."""
-    steps, epochs, memory_bytes = _read(folder, workers)
+def collect(folder: RunFolder, prediction: Prediction, workers: int, scales: tuple[float, float] | None = None) -> Run:
+    """Return the run that the workers' records tell of; on an emulated cluster with its (time, byte) scales."""
+    steps, epochs, memory_bytes = _read(folder, workers, 1.0 if scales is None else scales[0])
+    if folder.settings()["device"] == "virtual":  # it holds nothing of what the device would hold
+        memory_bytes = prediction.memory_bytes
     whole, exposed, data = _per_step(steps)
     settled = _settled(steps[0], whole)
     seconds = trimmed_mean([whole[n] for n in settled])
@@ -102,6 +125,7 @@ def collect(folder: RunFolder, prediction: Prediction, workers: int) -> Run:
     epoch_seconds = (
         sum(epoch.seconds for epoch in in_epochs) / len(whole) * epoch_steps if complete else seconds * epoch_steps
     )
+    box = None if scales is None else _box(steps, settled, seconds, scales)
     top1 = [epoch.top1 for epoch in epochs if epoch.top1 is not None]
     breakdown = Breakdown(
         compute=max(seconds - exposed_seconds - data_seconds, 0.0),
@@ -142,16 +166,55 @@ def collect(folder: RunFolder, prediction: Prediction, workers: int) -> Run:
         predicted_step_seconds=prediction.step_seconds,
         error=prediction.step_seconds / seconds - 1,
         folder=str(folder.path),
+        notes=_notes(box),
+        box=box,
     )
 
 
-def _read(folder: RunFolder, workers: int) -> tuple[list[list[StepRecord]], list[EpochRecord], int]:
+def in_file_seconds(record: Mapping[str, Any], time_scale: float) -> dict[str, Any]:
+    """Return a record with its seconds in the file's units.
+
+    >>> in_file_seconds({"step": 3, "step_seconds": 1.0}, 10.0)
+    {'step': 3, 'step_seconds': 0.1}
+    """
+    return {key: value / time_scale if key.endswith("seconds") else value for key, value in record.items()}
+
+
+def _read(folder: RunFolder, workers: int, time_scale: float) -> tuple[list[list[StepRecord]], list[EpochRecord], int]:
     """Return each worker's steps, the epochs as worker 0 saw them, and the most memory that a worker took."""
     records = [list(read_records(folder.records(rank))) for rank in range(workers)]
-    steps = [[record for record in worker if isinstance(record, StepRecord)] for worker in records]
-    epochs = [record for record in records[0] if isinstance(record, EpochRecord)]
+    steps = [
+        [_unscaled(record, time_scale) for record in worker if isinstance(record, StepRecord)] for worker in records
+    ]
+    epochs = [
+        replace(record, seconds=record.seconds / time_scale) for record in records[0] if isinstance(record, EpochRecord)
+    ]
     ends = [record.memory_bytes for worker in records for record in worker if isinstance(record, EndRecord)]
     return steps, epochs, max(ends, default=0)
+
+
+def _unscaled(record: StepRecord, time_scale: float) -> StepRecord:
+    return replace(
+        record,
+        step_seconds=record.step_seconds / time_scale,
+        data_seconds=record.data_seconds / time_scale,
+        exposed_seconds=record.exposed_seconds / time_scale,
+        late_seconds=record.late_seconds / time_scale,
+    )
+
+
+def _box(steps: list[list[StepRecord]], settled: Sequence[int], seconds: float, scales: tuple[float, float]) -> Box:
+    late = max(sum(worker[n].late_seconds for n in settled) for worker in steps)
+    return Box(scales[0], scales[1], seconds * scales[0], max(late, 0.0) / (seconds * len(settled)))
+
+
+def _notes(box: Box | None) -> tuple[str, ...]:
+    if box is None or box.believable:
+        return ()
+    return (
+        f"this machine made a device late by {box.late_share:.1%} of its steps, so the run is not to be believed: "
+        "close what else runs here, take fewer workers, or raise emulate.time_scale",
+    )
 
 
 def _bottleneck(breakdown: Breakdown, seconds: float) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,3 +28,16 @@ def follow(path: Path, over: threading.Event, hear: Callable[[dict[str, Any]], N
             if last:
                 return
             over.wait(_PAUSE)
+
+
+@contextlib.contextmanager
+def following(path: Path, hear: Callable[[dict[str, Any]], None]) -> Iterator[None]:
+    """Pass the lines of a file that somebody writes meanwhile to ``hear``, in a thread of its own."""
+    over = threading.Event()
+    thread = threading.Thread(target=follow, args=(path, over, hear), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join(timeout=5)

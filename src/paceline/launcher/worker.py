@@ -7,9 +7,11 @@ import signal
 import sys
 import traceback
 import warnings
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 # Before torch is imported: it reads these then.
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # torch's own count is set from the plan
@@ -22,12 +24,18 @@ import torch
 import torch.distributed as dist
 
 from paceline.artefact import write_text
+from paceline.cluster.emulation import Emulation, Straggler
 from paceline.errors import PacelineError
 from paceline.job.resolve import load_case, load_case_data
 from paceline.launcher.folder import RunFolder
+from paceline.schema import check
+from paceline.strategy.contract import scaled_knobs
 from paceline.train.loop import Training, train
 from paceline.train.memory import PeakMemory
 from paceline.train.record import EndRecord, Recorder
+from paceline.workload.profile import Profile
+from paceline.workload.virtual.device import Pace, VirtualDevice, blank_data
+from paceline.workload.virtual.model import Scales
 
 _PATIENCE = timedelta(minutes=10)  # how long a collective may wait for a worker
 
@@ -59,25 +67,45 @@ def run(folder: RunFolder, rank: int, workers: int) -> None:
         device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
         torch.cuda.set_device(device)
     case = load_case(folder.job())
-    data = load_case_data(case)
+    spec = case.job.spec.train
+    virtual = settings["device"] == "virtual"
+    data = blank_data(int(settings["samples"])) if virtual else load_case_data(case)
     if workers > 1:
         dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=_PATIENCE)
     training = Training(
         source=case.source,
         data=data,
-        spec=case.job.spec.train,
+        spec=spec,
         plan=plan,
         rank=rank,
         workers=workers,
         device=device,
         unused_parameters=bool(settings["unused_parameters"]),
     )
+    if virtual:
+        training = on_virtual_device(training, folder.profile(), settings["emulation"])
     with Recorder(folder.records(rank)) as recorder:
         memory = PeakMemory(device)
         runner = train(training, recorder)
         recorder.write(EndRecord(memory.taken()))
     if rank == 0:
         _save_weights(runner.model, folder.path / "model.pt")
+
+
+def on_virtual_device(training: Training, profile: Profile, emulation: Mapping[str, Any]) -> Training:
+    """Return the training on this process's virtual device: seconds and bytes are this machine's from here on."""
+    made = check(Emulation, emulation, "launch.json", "emulation")
+    time_scale, byte_scale = made.scales
+    own = next((s for s in made.stragglers if s.device == training.rank), Straggler(training.rank))
+    pace = Pace(own.slow, made.jitter, own.pause, own.every)
+    device = VirtualDevice(profile, Scales(time_scale, byte_scale), pace, seed=training.spec.seed + training.rank)
+    return replace(
+        training,
+        source=device.source(training.source),
+        plan=replace(training.plan, knobs=scaled_knobs(training.plan.knobs, byte_scale)),
+        spec=training.spec.model_copy(update={"precision": "fp32"}),  # the profile's times already know it
+        late=device.late,
+    )
 
 
 def _save_weights(model: torch.nn.Module, path: Path) -> None:

@@ -66,7 +66,7 @@ def probe_here(ranks: int) -> Probe:
     with tempfile.TemporaryDirectory(prefix="paceline-probe-") as folder:
         result = Path(folder) / "probe.json"
         failed = run_module("paceline.probe.worker", [str(result)], ranks, "probe", Path(folder) / "logs")
-        if failed is not None:
+        if failed:
             raise RunError("a process of the probe failed; `paceline doctor` says whether Gloo works here")
         data = read_json(result)
     assert isinstance(data, dict)

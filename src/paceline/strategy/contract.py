@@ -24,6 +24,15 @@ if TYPE_CHECKING:
 Knob = int | float | bool | str
 
 
+def scaled_knobs(knobs: Mapping[str, Knob], byte_scale: float) -> Mapping[str, Knob]:
+    """Return knobs for a place where a byte stands for several: those that are sizes shrink, and they end in ``_mb``.
+
+    >>> scaled_knobs({"bucket_mb": 25.0, "overlap": True}, 10)
+    {'bucket_mb': 2.5, 'overlap': True}
+    """
+    return {key: float(value) / byte_scale if key.endswith("_mb") else value for key, value in knobs.items()}
+
+
 @dataclass(frozen=True, slots=True)
 class Plan(Artefact):
     """A strategy with every knob set."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -35,6 +36,7 @@ class Training:
     workers: int
     device: torch.device
     unused_parameters: bool = False
+    late: Callable[[], float] = float  # seconds in all that a virtual device was late; 0 of a real one
 
     @property
     def global_batch(self) -> int:
@@ -121,6 +123,7 @@ def _epoch(
     order = epoch_order(len(training.data.train), training.spec.seed, epoch)
     shards = shard(order, training.global_batch, training.workers, training.rank)
     began = before = time.perf_counter()
+    late = training.late()
     with Loader(training.data.train, shards) as loader:
         for part, inputs, targets, wait in loader:
             if step >= last:
@@ -147,9 +150,11 @@ def _epoch(
                     step_seconds=now - before,
                     data_seconds=wait,
                     exposed_seconds=runner.exposed_seconds(),
+                    late_seconds=training.late() - late,
                 )
             )
             before = now
+            late = training.late()
             step += 1
     return time.perf_counter() - began, step
 

@@ -25,6 +25,7 @@ class StepRecord:
     step_seconds: float  # from the end of the step before to the end of this one
     data_seconds: float
     exposed_seconds: float  # communication that nothing hid
+    late_seconds: float = 0.0  # of a virtual device: what the machine behind it was late in this step
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from paceline.errors import UnknownNameError
 from paceline.units import GIBI
 
-VIRTUAL = "virtual:"
+VIRTUAL = "virtual:"  # before a device's name: this machine takes the time that the device would
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +103,26 @@ DEVICES: Mapping[str, Device] = {device.name: device for device in _DEVICES}
 
 
 def find_device(name: str) -> Device:
-    """Return a device by its name.
+    """Return a device by its name; a virtual one is the device that it stands for.
 
-    >>> find_device("p100").title
-    'NVIDIA Tesla P100 (PCIe or SXM2, 16 GB)'
+    >>> find_device("p100").title == find_device("virtual:p100").title
+    True
     """
+    name = real_device(name)
     if name not in DEVICES:
         raise UnknownNameError("device", name, DEVICES, "`paceline devices`")
     return DEVICES[name]
+
+
+def is_virtual(name: str) -> bool:
+    """Return whether a name is that of a device that this machine stands in for."""
+    return name.startswith(VIRTUAL)
+
+
+def real_device(name: str) -> str:
+    """Return the device that a virtual one stands for; any other's name as it is.
+
+    >>> real_device("virtual:p100"), real_device("cpu")
+    ('p100', 'cpu')
+    """
+    return name.removeprefix(VIRTUAL)

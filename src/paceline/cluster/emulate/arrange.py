@@ -17,7 +17,7 @@ from paceline.cluster.emulate.scale import TOTAL, box_rate, choose_scales, is_cl
 from paceline.errors import PacelineError
 from paceline.units import format_bandwidth
 
-_MOST_NODES = 254  # addresses of a /24
+_MOST_NODES = 253  # addresses of a /24, but for the launcher's
 CORE = f"{PREFIX}core"
 
 

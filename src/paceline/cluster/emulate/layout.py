@@ -98,6 +98,11 @@ class Layout(Artefact):
         return f"10.77.{self.slot}.0/24"
 
     @property
+    def launcher_address(self) -> str:
+        """The address, on the core bridge, of what belongs to no host: the launcher's store."""
+        return f"10.77.{self.slot}.254"
+
+    @property
     def namespaces(self) -> tuple[str, ...]:
         """Every namespace, the network first."""
         return (self.network, *(node.namespace for node in self.nodes))

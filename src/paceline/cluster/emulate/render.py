@@ -86,6 +86,8 @@ def _bridges(layout: Layout) -> Iterator[str]:
     for bridge in layout.bridges:
         yield f"link add {bridge} type bridge forward_delay 0 mcast_snooping 0"
         yield f"link set {bridge} up"
+    yield "link set lo up"  # a store there talks to itself
+    yield f"addr add {layout.launcher_address}/24 dev {layout.bridges[0]}"
 
 
 def _veth(edge: Edge, network: str) -> Iterator[str]:

@@ -23,7 +23,7 @@ from paceline.strategy.allreduce.plan import COMPRESSIONS
 from paceline.strategy.compute import add_backward, add_forward, add_optimizer, add_start
 from paceline.strategy.contract import Memory, Situation, Step
 from paceline.strategy.footprint import replica_memory
-from paceline.workload.device import find_device
+from paceline.workload.device import find_device, is_virtual
 from paceline.workload.workload import Workload
 
 
@@ -88,7 +88,12 @@ def travelling_bytes(size: int, precision: str, compression: str) -> float:
 
 
 def _copy_seconds(workload: Workload, device_name: str) -> list[float]:
-    """Return, per layer, the copy of its gradients into their bucket: read once, write once."""
+    """Return, per layer, the copy of its gradients into their bucket: read once, write once.
+
+    A virtual device makes no copies; what the machine behind it does meanwhile is not its time.
+    """
+    if is_virtual(device_name):
+        return [0.0] * len(workload.layers)
     device = find_device(device_name)
     rate = 0.7 * device.memory_bandwidth / 8
     return [2 * layer.gradient_bytes / rate for layer in workload.layers]
