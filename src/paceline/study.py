@@ -126,7 +126,7 @@ class Study:
             raise FileError(
                 self.case.job.where,
                 "cluster",
-                f'is {cluster.name}, but a launch runs here; use [cluster] preset = "here", or --on emulated',
+                f'is {cluster.name}, and a launch is for this machine: take preset = "here", or --on emulated',
             )
         prediction = self.prediction if plan is None else self._predict(plan, where)
         self._check_runnable(prediction.plan, where if plan is not None else self.case.job.where, plan is None)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from handmade import cluster, plan, profile
-from paceline.artefact import to_dict
+from paceline.artefact import to_dict, write_json
 from paceline.bench.compare import compare
 from paceline.errors import PacelineError, UnknownNameError
 from paceline.launcher.folder import RunFolder
@@ -22,6 +22,7 @@ def ran(home: Path, run_id: str, factor: float) -> Run:
     told = predict(profile(), cluster(hosts=1, per_host=2), plan("allreduce", 2, 8), Length(160))
     folder = RunFolder(home / run_id)
     folder.path.mkdir(parents=True)
+    write_json({"device": "cpu"}, folder.path / "launch.json")
     seconds = told.step_seconds * factor
     for rank in range(2):
         with Recorder(folder.records(rank)) as recorder:

@@ -190,7 +190,7 @@ def test_what_is_clamped_is_named():
 
 def test_too_much_for_one_machine_is_one_sentence():
     with pytest.raises(
-        PacelineError, match=r"has 300 hosts, helpers and devices to emulate, and one machine takes up to 254"
+        PacelineError, match=r"has 300 hosts, helpers and devices to emulate, and one machine takes up to 253"
     ):
         layout_of(flat(300), "lab", 0)
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handmade import cluster, plan, profile, workload
-from paceline.artefact import from_dict, to_dict
+from paceline.artefact import from_dict, to_dict, write_json
 from paceline.launcher.folder import RunFolder
 from paceline.launcher.run import Run, Worker, _curve, collect
 from paceline.predictor.predict import Length, predict
@@ -49,6 +49,7 @@ def records(rank: int, seconds: float, steps: int = 2 * EACH, first: float = 1.0
 def written(folder: Path, *workers: list) -> RunFolder:
     run = RunFolder(folder / "20260101-000000-allreduce-abcd")
     run.path.mkdir()
+    write_json({"device": "cpu"}, run.path / "launch.json")
     for rank, made in enumerate(workers):
         with Recorder(run.records(rank)) as recorder:
             for record in made:

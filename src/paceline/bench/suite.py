@@ -34,6 +34,7 @@ SUITES: Mapping[str, Suite] = {
         Suite(
             "sequential", "an epoch on this machine, predicted from a few batches, against the epoch as measured", 10
         ),
+        Suite("emulated-allreduce", "all-reduce on emulated V100s, predicted and measured (needs root)", 15),
         Suite("device-models", "published throughputs of one device against the device models", 0.3),
     )
 }

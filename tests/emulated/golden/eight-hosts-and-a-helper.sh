@@ -13,6 +13,8 @@ END
 ip -n pl-lab-net -batch - <<END
 link add pl-core type bridge forward_delay 0 mcast_snooping 0
 link set pl-core up
+link set lo up
+addr add 10.77.7.254/24 dev pl-core
 link add pl-h0c type veth peer name eth0 netns pl-lab-host0
 link set pl-h0c master pl-core up
 link add pl-h1c type veth peer name eth0 netns pl-lab-host1

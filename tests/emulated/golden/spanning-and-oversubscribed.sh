@@ -17,6 +17,8 @@ link add pl-h0x type bridge forward_delay 0 mcast_snooping 0
 link set pl-h0x up
 link add pl-h0t type bridge forward_delay 0 mcast_snooping 0
 link set pl-h0t up
+link set lo up
+addr add 10.77.7.254/24 dev pl-core
 link add pl-h0s0r type veth peer name pl-h0s0u
 link set pl-h0s0r master pl-h0 up
 link set pl-h0s0u master pl-h0s0 up

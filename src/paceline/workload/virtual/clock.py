@@ -41,6 +41,14 @@ class DeviceClock:
         self._own = self._lost = 0.0
         self.pace = 1.0  # how many times as long all work takes now: a straggler's, a moment's
 
+    def start(self) -> None:
+        """Begin now: what the thread did before was no work of the device's."""
+        with self._lock:
+            self._thread = threading.get_ident()
+            self._be_precise(self._thread)
+            self._due, self._lost = time.perf_counter(), 0.0
+            self._leave()
+
     def work(self, seconds: float) -> None:
         """Take ``seconds`` of the device's time; return when they are over, or a moment before."""
         with self._lock:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-import paceline.workload.virtual.op  # noqa: F401 (registers the operator)
 from paceline.workload.profile import Profile, Timing
+from paceline.workload.virtual import op  # registers the operator
 from paceline.workload.workload import Workload
 
 _FLOAT = 4  # bytes of what travels, whatever the precision: sizes are scaled in bytes
@@ -91,6 +91,7 @@ class VirtualModel(nn.Module):
         self._profile, self._scales = profile, scales
         self._wiring = wire(workload, scales.bytes)
         self._times: dict[int, Timing] = {}
+        self._started = False
         self.batches: list[int] = []  # of the forwards since somebody last emptied it
         last = len(workload.layers) - 1
         self.layers = nn.ModuleDict(
@@ -105,6 +106,9 @@ class VirtualModel(nn.Module):
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         """Run every layer on a batch of ``inputs.shape[0]`` samples; of the inputs nothing else matters."""
         timing = self.at(int(inputs.shape[0]))
+        if not self._started:  # a model's making is not its device's time
+            self._started = True
+            op.DEVICE.start()
         self.batches.append(timing.batch)
         scale = self._scales.time
         edges: dict[int, torch.Tensor] = {}
