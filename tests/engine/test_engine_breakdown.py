@@ -14,8 +14,8 @@ def test_merged_intervals_are_disjoint():
     assert merged([(1, 1), (2, 3), (5, 5)]) == [(2, 3)]
 
 
-def parts(build, step=None):
-    found = break_down(play(build.build()), step)
+def parts(build, window=None):
+    found = break_down(play(build.build()), window)
     return found.compute, found.communication, found.bubble, found.overhead, found.data
 
 
@@ -71,10 +71,15 @@ def test_a_transfer_that_holds_the_compute_stream_hides_behind_nothing():
     assert parts(build) == pytest.approx((1.0, 2.0, 0.0, 0.0, 0.0))
 
 
-def test_a_longer_step_has_more_bubble():
+def test_a_window_counts_only_what_is_inside():
     build = Builder()
-    build.task("x", Work.COMPUTE, build.stream("compute", build.role("device")), 1.0)
-    assert parts(build, 3.0) == pytest.approx((1.0, 0.0, 2.0, 0.0, 0.0))
+    device = build.role("device")
+    compute = build.stream("compute", device)
+    first = build.task("x", Work.COMPUTE, compute, 1.0)
+    sent = build.transfer("all-reduce", 0, (), 2.0, [first], device=device)
+    build.task("y", Work.COMPUTE, compute, 4.0, [sent])
+    assert parts(build, (0.5, 5.0)) == pytest.approx((2.5, 2.0, 0.0, 0.0, 0.0))
+    assert parts(build, (0.0, 8.0)) == pytest.approx((5.0, 2.0, 1.0, 0.0, 0.0))
 
 
 def test_a_breakdown_scales_and_adds_up():

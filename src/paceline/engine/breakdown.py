@@ -37,20 +37,21 @@ class Breakdown:
         )
 
 
-def break_down(played: Played, step_seconds: float | None = None) -> Breakdown:
-    """Return the breakdown of a played step.
+def break_down(played: Played, window: Span | None = None) -> Breakdown:
+    """Return the breakdown of what was played, or of the part of it within a window of time.
 
     A device is computing while any of its streams computes; else in overhead or waiting for data, as its streams say;
     else communicating, while a transfer of its own is under way; the rest is bubble.
     """
     program = played.program
-    total = played.makespan if step_seconds is None else step_seconds
+    first, last = (0.0, played.makespan) if window is None else window
+    total = last - first
     parts = [0.0, 0.0, 0.0, 0.0, 0.0]
     devices = sum(role.count for role in program.roles)
     spans: list[list[list[Span]]] = [[[] for _ in Work] for _ in program.roles]
     for device, work, start, end in zip(program.device, program.works, played.start, played.end):
-        if device >= 0:
-            spans[device][work].append((start, end))
+        if device >= 0 and end > first and start < last:
+            spans[device][work].append((max(start, first), min(end, last)))
     for role, own in zip(program.roles, spans):
         share = role.count / devices
         seen: list[Span] = []

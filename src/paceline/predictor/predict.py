@@ -47,9 +47,10 @@ def predict_played(profile: Profile, cluster: Cluster, plan: Plan, length: Lengt
         raise PacelineError(f"this plan cannot run: {problem}")
     step = strategy.step(situation)
     played = play(step.program)
-    breakdown = break_down(played)
+    window = (played.end[step.window[0]], played.end[step.window[1]]) if step.window else (0.0, played.makespan)
+    breakdown = break_down(played, window).scaled(1 / step.batches)
     memory = strategy.memory(situation)
-    seconds = played.makespan
+    seconds = (window[1] - window[0]) / step.batches
     capacity = device_memory(situation.cluster)
     epoch_steps = max(math.ceil(length.samples / step.samples), 1)
     # The last, smaller batch of an epoch costs what its share of samples is, as far as steps can be divided.

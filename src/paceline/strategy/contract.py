@@ -64,7 +64,11 @@ class Situation:
 
         Crowding was measured with all devices of a host busy; fewer are taken to cost their share of it.
         """
-        timing = self.profile.at(self.plan.batch_per_device)
+        return self.timing_at(self.plan.batch_per_device)
+
+    def timing_at(self, batch: int) -> Timing:
+        """Return the times at another batch size, such as that of a micro-batch, under the same crowding."""
+        timing = self.profile.at(batch)
         if self.profile.crowding == 1.0 or self.cluster.devices_per_host == 1:
             return timing
         others = self.cluster.devices_per_host - 1
@@ -74,10 +78,17 @@ class Situation:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One steady step as tasks: the program, the samples that it trains, and where its traffic goes in words."""
+    """One steady step as tasks: the program, the samples that it trains, and where its traffic goes in words.
+
+    A program may hold more than one step: to reach a steady state, or because only several steps together repeat (a
+    round of local SGD). ``window`` then names two tasks: the time from the first one's end to the second one's end is
+    what ``batches`` global batches take. Without a window the whole program is that time.
+    """
 
     program: Program
-    samples: int
+    samples: int  # of one global batch
+    batches: int = 1  # global batches that the window trains
+    window: tuple[int, int] | None = None
     network: str = ""  # the link that bounds the traffic
     network_spread: float = 0.0
     notes: tuple[str, ...] = ()  # what had to be assumed
