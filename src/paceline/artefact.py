@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import keyword
 import os
 import tempfile
 from collections.abc import Callable, Mapping
@@ -43,8 +44,19 @@ class Artefact:
 
 
 def to_dict(artefact: Artefact) -> dict[str, Any]:
-    """Return the JSON object of an artefact."""
-    return {"kind": artefact.kind, "version": artefact.version, **dataclasses.asdict(artefact)}
+    """Return the JSON object of an artefact; a field ``from_`` is a key ``from``, which Python keeps for itself."""
+    fields = dataclasses.asdict(artefact, dict_factory=_unescaped)
+    return {"kind": artefact.kind, "version": artefact.version, **fields}
+
+
+def _unescaped(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {key[:-1] if key.endswith("_") and keyword.iskeyword(key[:-1]) else key: value for key, value in pairs}
+
+
+def _escaped(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {f"{key}_" if keyword.iskeyword(str(key)) else key: _escaped(value) for key, value in data.items()}
+    return [_escaped(value) for value in data] if isinstance(data, list | tuple) else data
 
 
 def from_dict(kind: type[A], data: object, where: str | Path = "artefact") -> A:
@@ -67,7 +79,7 @@ def from_dict(kind: type[A], data: object, where: str | Path = "artefact") -> A:
         )
     for step in range(version, kind.version):
         fields = kind.migrations[step](fields)
-    return check(kind, fields, where)
+    return check(kind, _escaped(fields), where)
 
 
 def save(artefact: Artefact, path: str | Path) -> Path:

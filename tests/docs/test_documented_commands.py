@@ -26,6 +26,9 @@ def test_commands_of_a_page_run(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PACELINE_RUNS", str(tmp_path / "runs"))
     monkeypatch.setenv("PACELINE_CACHE", str(tmp_path / "cache"))
+    for block in blocks(page, "toml"):
+        if named := re.match(r"# (\S+\.toml)\n", block):
+            (tmp_path / named.group(1)).write_text(block, encoding="utf-8")
     for words in commands(page):
         assert words[0] == "paceline"
         code = run(words[1:])

@@ -1,4 +1,4 @@
-"""All-reduce on emulated V100s: predicted from one profile of a model and one probe of the box, then measured.
+"""All-reduce on emulated V100s: predicted from one profile of a model and one probe of the cluster, then measured.
 
 Four models, 2, 4 and 8 hosts, 5, 20 and 80 Gb/s: each cell is a cluster of its own, with the scales that its rates and
 the box ask for. Errors are those of the whole step, in the file's units.
@@ -7,6 +7,7 @@ the box ask for. Errors are those of the whole step, in the file's units.
 from __future__ import annotations
 
 import itertools
+import os
 import time
 from dataclasses import dataclass
 
@@ -22,6 +23,9 @@ from paceline.job.resolve import Case, load_case, profile_of
 from paceline.launcher.launch import Order, launch_order
 from paceline.launcher.run import Run
 from paceline.predictor.predict import Length, predict
+from paceline.probe.calibrate import calibrated
+from paceline.probe.emulated import probe_emulated
+from paceline.probe.worker import Asked
 from paceline.strategy.registry import make_plan
 from paceline.workload.profile import Profile
 
@@ -53,11 +57,14 @@ def run(size: float, progress: Progress) -> BenchResult:
     rates = GIGABITS[: max(round(len(GIGABITS) * size), 1)]
     wanted = list(itertools.product(models, HOSTS, rates))
     profiles: dict[str, Profile] = {}
+    clusters: dict[tuple[int, float], Cluster] = {}
     cells = []
     for number, (model, hosts, gigabits) in enumerate(wanted):
         name = f"{model.name} on {hosts} hosts at {gigabits} Gb/s"
         progress(name, number / len(wanted))
-        case = _case(model, emulated(hosts, gigabits))
+        if (hosts, gigabits) not in clusters:
+            clusters[hosts, gigabits] = probed(emulated(hosts, gigabits))
+        case = _case(model, clusters[hosts, gigabits])
         if model.name not in profiles:
             profiles[model.name] = profile_of(case)
         cells.append(_measured(name, case, profiles[model.name]))
@@ -76,6 +83,12 @@ def emulated(hosts: int, gigabits: float) -> Cluster:
         "emulate": {"time_scale": _TIME_SCALE},
     }
     return stand_in(cluster_from(tables, "emulated-allreduce"))
+
+
+def probed(cluster: Cluster) -> Cluster:
+    """Return a cluster as a probe of all of it finds it."""
+    asked = Asked(pairs=((0, 1),), groups=(cluster.devices,), others=())
+    return calibrated(cluster, probe_emulated(cluster, f"bench{os.getpid()}", asked))
 
 
 def _case(model: _Model, cluster: Cluster) -> Case:

@@ -21,6 +21,7 @@ class Suite:
     name: str
     summary: str
     minutes: float
+    emulates: bool = False  # whether it puts up clusters on this machine
 
     def run(self, size: float, progress: Progress) -> BenchResult:
         """Run the suite; a ``size`` below 1 shortens what it measures."""
@@ -34,7 +35,9 @@ SUITES: Mapping[str, Suite] = {
         Suite(
             "sequential", "an epoch on this machine, predicted from a few batches, against the epoch as measured", 10
         ),
-        Suite("emulated-allreduce", "all-reduce on emulated V100s, predicted and measured (needs root)", 15),
+        Suite("emulated-allreduce", "all-reduce on emulated V100s, predicted and measured", 25, True),
+        Suite("emulated-links", "what emulated links carry, against the rates they are shaped to", 4, True),
+        Suite("probe", "all-reduce on emulated hosts, foretold by a probe at other sizes", 3, True),
         Suite("device-models", "published throughputs of one device against the device models", 0.3),
     )
 }

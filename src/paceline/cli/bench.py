@@ -57,6 +57,10 @@ def run(
     if not 0 < size <= 1:
         raise FileError("--size", "", f"is {size:g}, must be above 0 and at most 1")
     found = find_suite(suite)
+    if found.emulates:
+        from paceline.cli.alone import need_emulation_alone
+
+        need_emulation_alone()
     with progress(f"Suite {suite}", quiet or json) as move:
         result = found.run(size, move)
     with Store(store_path(runs_home())) as store:

@@ -40,6 +40,10 @@ def launch(
     from paceline.launcher.launch import launch_order
     from paceline.strategy.contract import Plan
 
+    if on == "emulated" and not dry_run:
+        from paceline.cli.alone import need_emulation_alone
+
+        need_emulation_alone()
     chosen = load(Plan, plan) if plan is not None else None
     order = open_study(job, set_, quiet or json, on).order(chosen, plan or "plan")
     if not json:

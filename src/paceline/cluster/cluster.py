@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from paceline.artefact import Artefact
+from paceline.cluster.curve import Curve
 from paceline.cluster.emulation import Emulation
 from paceline.cluster.link import Link, Source
 from paceline.errors import PacelineError
@@ -70,6 +71,7 @@ class Cluster(Artefact):
     spans_switches: bool = False
     price: Price | None = None
     threads_per_device: Count | None = None  # CPU devices only
+    curves: tuple[Curve, ...] = ()  # collectives as a probe has measured them
     emulate: Emulation | None = None  # how one machine stands in for it; None leaves the scales to be chosen
 
     def __post_init__(self) -> None:

@@ -92,6 +92,11 @@ def as_data(cluster: Cluster) -> dict[str, Any]:
     }
     if cluster.threads_per_device is not None:
         data["threads_per_device"] = cluster.threads_per_device
+    if cluster.curves:
+        data["curve"] = [
+            {"collective": c.collective, "ranks": c.ranks, "bytes": list(c.bytes), "seconds": list(c.seconds)}
+            for c in cluster.curves
+        ]
     if cluster.emulate is not None:
         data["emulate"] = _emulation_data(cluster.emulate)
     if cluster.price is not None:
@@ -158,11 +163,14 @@ def _over(base: Mapping[str, Any], keys: Mapping[str, Any]) -> dict[str, Any]:
             merged[key] = _over(old, value)
         else:
             merged[key] = value
+    if keys.keys() & _SHAPE and "curve" not in keys:
+        merged.pop("curve", None)  # measured on links and devices that are others now
     if "devices_per_host" in keys and "switch" not in keys and type(keys["devices_per_host"]) is int:
         merged["switch"] = _first_devices(merged.get("switch", []), keys["devices_per_host"])
     return merged
 
 
+_SHAPE = {"device", "devices_per_host", "link", "switch"}
 _FIGURES = ("name", "bandwidth", "latency", "efficiency", "spread", "source")
 
 

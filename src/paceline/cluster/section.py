@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -9,10 +10,11 @@ from typing import Annotated, NoReturn
 from pydantic import BeforeValidator, Field, field_validator
 
 from paceline.cluster.cluster import Cluster, Host, Price, Switch
+from paceline.cluster.curve import Curve
 from paceline.cluster.emulation import Emulation, Scale, Straggler
 from paceline.cluster.link import Efficiency, Link, Source, link_kind
 from paceline.errors import FileError, UnknownNameError
-from paceline.schema import Bandwidth, Bytes, Count, NonNegative, Seconds, Section, check
+from paceline.schema import Bandwidth, Bytes, Count, NonNegative, Positive, Seconds, Section, check
 from paceline.schema import Price as Amount
 from paceline.workload.device import find_device
 
@@ -108,6 +110,15 @@ class EmulateSection(Section):
     straggler: list[StragglerSection] = []
 
 
+class CurveSection(Section):
+    """``[[curve]]``: a collective as a probe has measured it."""
+
+    collective: Annotated[str, Field(min_length=1)]
+    ranks: Count
+    bytes: list[NonNegative]
+    seconds: list[Positive]
+
+
 class ClusterSection(Section):
     """A whole cluster file."""
 
@@ -121,6 +132,7 @@ class ClusterSection(Section):
     switch: list[SwitchSection] = []
     host: HostSection | None = None
     price: PriceSection | None = None
+    curve: list[CurveSection] = []
     emulate: EmulateSection | None = None
 
 
@@ -166,8 +178,16 @@ class _Builder:
             spans_switches=device.spans_switches if device else False,
             price=self.price(),
             threads_per_device=section.threads_per_device,
+            curves=tuple(self.curves()),
             emulate=self.emulation(),
         )
+
+    def curves(self) -> Iterator[Curve]:
+        for number, item in enumerate(self.section.curve):
+            try:
+                yield Curve(item.collective, item.ranks, tuple(item.bytes), tuple(item.seconds))
+            except ValueError as error:
+                self.wrong(f"curve.{number}.bytes", str(error))
 
     def emulation(self) -> Emulation | None:
         section = self.section.emulate

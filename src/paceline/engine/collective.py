@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from paceline.cluster.curve import curve_for
 from paceline.engine.group import Group
 from paceline.errors import UnknownNameError
 
@@ -112,6 +113,8 @@ def all_reduce(group: Group, size: float, algorithm: str = "auto") -> Cost:
         raise UnknownNameError("all-reduce algorithm", algorithm, ("auto", *ALL_REDUCE))
     if group.size == 1:
         return Cost(0.0, "none")
+    if algorithm == "auto" and (curve := curve_for(group.curves, "all-reduce", group.size)):
+        return Cost(curve.at(size), "measured", min(curve.at(0.0), curve.at(size)))
     terms = _Terms(
         n=size,
         p=group.size,

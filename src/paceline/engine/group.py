@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from paceline.cluster.cluster import Cluster
+from paceline.cluster.curve import Curve
 from paceline.cluster.emulation import Emulation
 from paceline.workload.device import is_virtual
 
@@ -44,6 +45,7 @@ class Group:
     between_bandwidth: float
     backend: Backend
     spread: float = 0.0  # relative, of the link that bounds the group
+    curves: tuple[Curve, ...] = ()  # collectives that somebody measured
 
     @property
     def size(self) -> int:
@@ -84,6 +86,7 @@ def group_of(cluster: Cluster) -> Group:
         between_bandwidth=between.payload_bandwidth * cluster.nics / cluster.oversubscription,
         backend=backend_of(cluster),
         spread=between.spread if cluster.hosts > 1 else inside.spread,
+        curves=cluster.curves,
     )
 
 

@@ -24,14 +24,25 @@ def failure(folder: RunFolder, workers: int, ended: Sequence[Ended]) -> str:
         path = folder.error(rank)
         if path.exists():
             return f"{path.read_text(encoding='utf-8').strip()} (worker {rank} of run {folder.run_id})"
-    # A worker that was killed comes before those that failed because they had lost it.
-    first = min(ended, key=lambda worker: (worker.code >= 0, worker.when))
+    first = _first(ended)
     log = _log(folder.logs, first.rank)
     tail = _last_line(log.read_text(encoding="utf-8", errors="replace")) if log else ""
     how = f"was ended by signal {-first.code}" if first.code < 0 else f"ended with code {first.code}"
     return (
         f"worker {first.rank} of run {folder.run_id} {how}{f': {tail}' if tail else ''}; its log: {log or folder.logs}"
     )
+
+
+def first_words(logs: Path, ended: Sequence[Ended]) -> str:
+    """Return the last line of the log of who failed first, behind a colon; nothing where there is none."""
+    log = _log(logs, _first(ended).rank)
+    tail = _last_line(log.read_text(encoding="utf-8", errors="replace")) if log else ""
+    return f": {tail}" if tail else ""
+
+
+def _first(ended: Sequence[Ended]) -> Ended:
+    # A worker that was killed comes before those that failed because they had lost it.
+    return min(ended, key=lambda worker: (worker.code >= 0, worker.when))
 
 
 def _log(logs: Path, rank: int) -> Path | None:

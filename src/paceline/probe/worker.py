@@ -1,14 +1,13 @@
-"""A rank of the probe: ``python -m paceline.probe.worker RESULT`` under a launcher that sets torchrun's variables."""
+"""A rank of the probe: ``python -m paceline.probe.worker ASKED RESULT`` under any launcher of torchrun's variables."""
 
 from __future__ import annotations
 
 import os
-import statistics
 import sys
-import time
-from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
@@ -18,62 +17,70 @@ if os.environ.get("MASTER_ADDR", "") in ("127.0.0.1", "localhost"):
 import torch
 import torch.distributed as dist
 
-from paceline.artefact import write_json
+from paceline.artefact import read_json, write_json
+from paceline.probe.measure import COLLECTIVES, Prober
 
-SIZES = (4, 4096, 32768, 262144, 1048576, 4194304, 16777216, 33554432)  # bytes
-_SECONDS = 0.35  # for each size of each measurement
-_MOST = 200  # repeats
-_WARM_UP = 3
+# Bytes, a factor of four apart: lines between them are within a percent or two of what lies in between.
+SIZES = tuple(4 << (2 * power) for power in range(1, 13))  # 16 B to 64 MB
+_PATIENCE = timedelta(minutes=10)
 
 
-def main(path: Path) -> None:
-    """Measure, and have rank 0 write the result."""
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What to time: pairs of ranks, collectives over how many ranks, sizes in bytes here, and how long to take."""
+
+    pairs: tuple[tuple[int, int], ...]
+    groups: tuple[int, ...]
+    sizes: tuple[int, ...] = SIZES
+    longest: float = 1.5  # seconds of one call, beyond which larger sizes are left out
+    seconds: float = 0.3  # for each size
+    others: tuple[str, ...] = tuple(name for name in COLLECTIVES if name != "all-reduce")
+    other_sizes: tuple[int, ...] = (1 << 14, 1 << 18, 1 << 22)
+    flows: tuple[tuple[int, int, int], ...] = ()  # (from, to, bytes) that all run at once
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what a rank reads."""
+        return asdict(self)
+
+
+def main(arguments: list[str]) -> int:
+    """Measure as one rank; rank 0 writes the result."""
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", timeout=timedelta(minutes=2))
-    rank, ranks = dist.get_rank(), dist.get_world_size()
-    sums = [{"bytes": size, "seconds": _timed(_all_reduce(size))} for size in SIZES]
-    pair = [{"bytes": size, "seconds": _timed(_ping(size, rank)) / 2} for size in SIZES]
-    if rank == 0:
-        write_json({"ranks": ranks, "all_reduce": sums, "pair": pair}, path)
+    data = read_json(arguments[0])
+    assert isinstance(data, dict)
+    found = measured(Asked(**data))
+    if dist.get_rank() == 0:
+        write_json(found, Path(arguments[1]))
+    return 0
 
 
-def _all_reduce(size: int) -> Callable[[], None]:
-    tensor = torch.zeros(size // 4)
-    return lambda: dist.all_reduce(tensor)
-
-
-def _ping(size: int, rank: int) -> Callable[[], None]:
-    """There and back between ranks 0 and 1; the others wait at the barrier."""
-    tensor = torch.zeros(size // 4)
-
-    def once() -> None:
-        if rank == 0:
-            dist.send(tensor, 1)
-            dist.recv(tensor, 1)
-        elif rank == 1:
-            dist.recv(tensor, 0)
-            dist.send(tensor, 0)
-
-    return once
-
-
-def _timed(once: Callable[[], None]) -> float:
-    """Return the median seconds of a collective call; all ranks agree on the number of repeats."""
-    for _ in range(_WARM_UP):
-        once()
-    began = time.perf_counter()
-    once()
-    repeats = torch.tensor(min(max(int(_SECONDS / max(time.perf_counter() - began, 1e-6)), 5), _MOST))
-    dist.broadcast(repeats, src=0)
-    dist.barrier()
-    seconds = []
-    for _ in range(int(repeats)):
-        before = time.perf_counter()
-        once()
-        seconds.append(time.perf_counter() - before)
-    return statistics.median(seconds)
+def measured(asked: Asked) -> dict[str, Any]:
+    """Join the other ranks, measure, and return what all of them found."""
+    gpu = torch.cuda.is_available()
+    device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0"))) if gpu else torch.device("cpu")
+    if gpu:
+        torch.cuda.set_device(device)
+    if not dist.is_initialized():
+        dist.init_process_group("nccl" if gpu else "gloo", timeout=_PATIENCE)
+    prober = Prober(device)
+    pairs = [prober.pair(first, second) for first, second in asked.pairs]
+    wanted = [("all-reduce", ranks, asked.sizes) for ranks in asked.groups]
+    wanted += [(name, ranks, asked.other_sizes) for name in asked.others for ranks in asked.groups[-1:]]
+    rows = [
+        {"name": name, "ranks": ranks, **row}
+        for name, ranks, sizes in wanted
+        for row in prober.collectives(name, ranks, sizes, asked.longest, asked.seconds)
+    ]
+    together = prober.together(asked.flows) if asked.flows else []
+    return {
+        "backend": dist.get_backend(),
+        "ranks": prober.ranks,
+        "pairs": pairs,
+        "collectives": rows,
+        "together": together,
+    }
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
-    os._exit(0)  # see paceline.launcher.worker.end
+    code = main(sys.argv[1:])
+    os._exit(code)  # see paceline.launcher.worker.end

@@ -157,7 +157,8 @@ def _same(first: Plan, second: Plan) -> bool:
 def _network(question: Question, factor: float) -> Question:
     cluster: Cluster = question.cluster
     link = replace(cluster.network, bandwidth=cluster.network.bandwidth * factor)
-    return replace(question, cluster=replace(cluster, network=link))
+    # Collectives that were measured on the network as it is say nothing of another one.
+    return replace(question, cluster=replace(cluster, network=link, curves=()))
 
 
 def _devices(question: Question, factor: float) -> Question:

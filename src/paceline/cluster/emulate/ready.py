@@ -37,7 +37,7 @@ def need_linux() -> None:
 def need_root() -> None:
     """Raise :class:`UnavailableError` for users who may not make namespaces, with what would help them."""
     if os.geteuid() != 0:
-        if _own_namespaces_work():
+        if own_namespaces_work():
             raise UnavailableError(
                 "an emulated cluster needs root, and you are not; take sudo, or since this machine lets you have "
                 f"namespaces of your own, run everything inside: {_ALONE}"
@@ -65,7 +65,8 @@ def search_path() -> str:
     return os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
 
 
-def _own_namespaces_work() -> bool:
+def own_namespaces_work() -> bool:
+    """Return whether users of this machine may have namespaces of their own, by trying."""
     try:
         done = subprocess.run(["unshare", "-Urnm", "true"], capture_output=True, timeout=10, check=False)
     except (OSError, subprocess.TimeoutExpired):
