@@ -1,7 +1,13 @@
 """What holds for all tests; this folder is on the import path, so that they can take their values from ``handmade``."""
 
+import signal
+
 import pytest
 from hypothesis import settings
+
+# A shell starts what it puts in the background deaf to Ctrl-C, and so would be all that the tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A busy machine is no failure: examples have no deadline.
 settings.register_profile("paceline", deadline=None)

@@ -162,6 +162,12 @@ def test_it_ends_by_sigterm(launch):
     launch.check_folder()
 
 
+def test_its_workers_go_with_it_when_it_is_killed(launch):
+    launch.process.kill()
+    launch.process.wait(_END_S)
+    wait_until(lambda: not alive(launch.below), "the workers to end")
+
+
 def test_it_listens_on_loopback_and_fails_with_a_worker(launch):
     addresses = listening([launch.process.pid, *launch.below])
     assert addresses, "a launch has a store to meet at"

@@ -1,17 +1,28 @@
 """Where the time goes, by hand: exclusive per device, averaged over devices."""
 
+import numpy as np
 import pytest
 
-from paceline.engine.breakdown import Breakdown, break_down, merged
+from paceline.engine.breakdown import Breakdown, break_down, covered
 from paceline.engine.play import play
 from paceline.engine.program import Builder, Work
 
 
-def test_merged_intervals_are_disjoint():
-    assert merged([]) == []
-    assert merged([(3, 4), (0, 2), (1, 3)]) == [(0, 4)]
-    assert merged([(0, 10), (2, 3), (12, 13)]) == [(0, 10), (12, 13)]
-    assert merged([(1, 1), (2, 3), (5, 5)]) == [(2, 3)]
+@pytest.mark.parametrize(
+    ("spans", "length"),
+    [([], 0), ([(0, 2), (1, 3), (3, 4)], 4), ([(0, 10), (2, 3), (12, 13)], 11), ([(1, 1), (2, 3), (5, 5)], 1)],
+)
+def test_what_intervals_cover(spans, length):
+    starts, ends = (np.array([span[n] for span in spans], float) for n in (0, 1))
+    assert covered(starts, ends) == length
+
+
+def test_servers_are_no_devices():
+    build = Builder()
+    device, server = build.role("device", 2), build.role("server", 5, idle=True)
+    compute, sums = build.stream("compute", device), build.stream("sums", server)
+    build.task("sum", Work.COMPUTE, sums, 3.0, [build.task("backward", Work.COMPUTE, compute, 1.0)])
+    assert parts(build) == pytest.approx((1.0, 0.0, 3.0, 0.0, 0.0))
 
 
 def parts(build, window=None):

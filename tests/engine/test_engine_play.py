@@ -2,7 +2,7 @@
 
 import pytest
 
-from paceline.engine.play import play
+from paceline.engine.play import play, play_plain
 from paceline.engine.program import Builder, Work
 
 
@@ -162,6 +162,19 @@ def test_a_task_waits_for_all_its_predecessors():
     sketch.move("y", 3, [0])
     sketch.task("z", "b", 1.0, after=["x", "y"])
     assert sketch.spans()["z"] == (pytest.approx(3), pytest.approx(4))
+
+
+def test_compute_is_slower_while_bytes_of_its_own_are_under_way():
+    # compute  ====______====   2 s of work, half as fast while 3 bytes are on the wire
+    # wire         ======       after 1 s
+    build = Builder()
+    device, other = build.role("device", slowdown=2.0), build.role("other", slowdown=2.0)
+    wire = build.wire("wire", 8.0)
+    slowed = build.task("slowed", Work.COMPUTE, build.stream("a", device), 3.0)
+    beside = build.task("beside", Work.COMPUTE, build.stream("b", other), 3.0)
+    build.transfer("bytes", 3, [wire], 1.0, device=device)
+    for played in (play(build.build()), play_plain(build.build())):
+        assert played.end[[slowed, beside]].tolist() == pytest.approx([4.5, 3.0])
 
 
 def test_a_circle_is_a_fault():

@@ -4,7 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.engine.share import fair_rates
+from paceline.engine.share import fair_rates as fair_rates_by_load
+
+
+def fair_rates(routes, bandwidths):
+    """Rates where a byte is a byte on every wire."""
+    return fair_rates_by_load({n: [(wire, 1.0) for wire in route] for n, route in routes.items()}, bandwidths)
+
+
+def test_a_load_counts_as_often_as_it_says():
+    # Two rise together until the wire is full at 1 + 3 times their rate; the second then has nothing left elsewhere.
+    assert fair_rates_by_load({0: [(0, 1.0)], 1: [(0, 3.0), (1, 1.0)]}, [8.0, 5.0]) == {0: 2.0, 1: 2.0}
+    assert fair_rates_by_load({0: [(0, 1.0)], 1: [(0, 3.0), (1, 1.0)]}, [8.0, 1.0]) == {0: 5.0, 1: 1.0}
 
 
 def test_equals_share_equally():

@@ -4,13 +4,17 @@ import itertools
 from collections import defaultdict
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.engine.breakdown import break_down, merged
-from paceline.engine.play import play
+from paceline.engine.breakdown import break_down
+from paceline.engine.breakdown import covered as covered_by
+from paceline.engine.compiled import play_compiled
+from paceline.engine.play import play, play_plain
 from paceline.engine.program import Builder, Program, Work
+from paceline.engine.ragged import Ragged
 
 SECONDS = st.sampled_from([0.0, 0.25, 0.5, 1.0, 1.5, 3.0]) | st.floats(0, 5)
 
@@ -18,7 +22,8 @@ SECONDS = st.sampled_from([0.0, 0.25, 0.5, 1.0, 1.5, 3.0]) | st.floats(0, 5)
 @st.composite
 def programs(draw, streams_only: bool = False) -> Program:
     build = Builder()
-    roles = [build.role(f"role {n}", draw(st.integers(1, 9))) for n in range(draw(st.integers(1, 3)))]
+    slowdowns = st.just(1.0) if streams_only else st.sampled_from([1.0, 1.0, 1.25, 2.0])
+    roles = [build.role(f"role {n}", draw(st.integers(1, 9)), draw(slowdowns)) for n in range(draw(st.integers(1, 3)))]
     streams = [build.stream(f"stream {n}", draw(st.sampled_from(roles))) for n in range(draw(st.integers(1, 4)))]
     wires = [build.wire(f"wire {n}", draw(st.floats(1, 100))) for n in range(draw(st.integers(1, 3)))]
     for number in range(draw(st.integers(1, 20))):
@@ -28,27 +33,38 @@ def programs(draw, streams_only: bool = False) -> Program:
             work = draw(st.sampled_from([Work.COMPUTE, Work.OVERHEAD, Work.DATA]))
             build.task(f"task {number}", work, draw(st.sampled_from(streams)), draw(SECONDS), after, priority)
         else:
+            route = draw(st.lists(st.sampled_from(wires), max_size=2, unique=True))
             build.transfer(
                 f"transfer {number}",
                 draw(st.sampled_from([0.0, 1.0, 10.0]) | st.floats(0, 50)),
-                draw(st.lists(st.sampled_from(wires), max_size=2, unique=True)),
+                route,
                 draw(SECONDS),
                 after,
                 device=draw(st.sampled_from(roles)),
                 stream=draw(st.sampled_from([-1, *streams])),
                 priority=priority,
+                loads=[draw(st.sampled_from([1.0, 1.0, 0.5, 3.0])) for _ in route],
             )
     return build.build()
 
 
+def loaded(program: Program, task: int) -> list[tuple[int, float]]:
+    """The wires of a transfer, each with what a byte of it is there."""
+    first, last = program.routes.bounds[task], program.routes.bounds[task + 1]
+    return list(zip(program.routes[task], program.loads[first:last].tolist()))
+
+
 def fastest(program: Program, task: int) -> float:
     """The least that a task can take: alone on its wires."""
-    narrowest = min((program.wires[wire].bandwidth for wire in program.routes[task]), default=float("inf"))
+    narrowest = min(
+        (program.wires[wire].bandwidth / load for wire, load in loaded(program, task)), default=float("inf")
+    )
     return program.seconds[task] + program.bytes[task] * 8 / narrowest
 
 
 def covered(spans) -> float:
-    return sum(end - start for start, end in merged(spans))
+    ordered = sorted(spans)
+    return covered_by(np.array([start for start, _ in ordered]), np.array([end for _, end in ordered]))
 
 
 def critical_path(program: Program) -> float:
@@ -112,9 +128,12 @@ def test_no_wire_carries_more_than_its_bandwidth(program):
     # Bytes are conserved: what crosses a wire fits into the time in which its transfers are under way.
     played = play(program)
     for number, wire in enumerate(program.wires):
-        users = [task for task, route in enumerate(program.routes) if number in route and program.bytes[task]]
+        users = {
+            task: dict(loaded(program, task)).get(number, 0.0) * program.bytes[task] for task in range(len(program))
+        }
+        users = {task: size for task, size in users.items() if size}
         under_way = covered((played.start[n] + program.seconds[n], played.end[n]) for n in users)
-        moved = sum(program.bytes[task] for task in users) * 8
+        moved = sum(users.values()) * 8
         assert moved <= wire.bandwidth * under_way * (1 + 1e-6) + 1e-6
 
 
@@ -142,10 +161,19 @@ def test_a_breakdown_adds_up_to_the_step(program):
 @given(programs(), st.floats(1, 100))
 def test_time_has_no_unit(program, factor):
     # Times longer and wires slower by a factor: the same picture, stretched. In a chain, where no ties can turn over.
-    chain = replace(program, after=tuple((number - 1,) if number else () for number in range(len(program))))
+    chain = replace(program, after=Ragged.of_lists([[number - 1] if number else [] for number in range(len(program))]))
     slower = replace(
         chain,
-        seconds=tuple(seconds * factor for seconds in chain.seconds),
+        seconds=chain.seconds * factor,
         wires=tuple(replace(wire, bandwidth=wire.bandwidth / factor) for wire in chain.wires),
     )
     assert play(slower).makespan == pytest.approx(play(chain).makespan * factor, rel=1e-6, abs=1e-9)
+
+
+@given(programs())
+def test_the_compiled_loop_plays_as_the_plain_one(program):
+    plain = play_plain(program)
+    start, end, done = play_compiled(program)
+    assert done.all()
+    assert start.tolist() == pytest.approx(plain.start.tolist(), rel=1e-9, abs=1e-12)
+    assert end.tolist() == pytest.approx(plain.end.tolist(), rel=1e-9, abs=1e-12)

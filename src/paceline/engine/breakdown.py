@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
+
 from paceline.engine.play import Played
-from paceline.engine.program import Work
+from paceline.engine.program import Floats, Work
 
 Span = tuple[float, float]
 
@@ -41,51 +42,47 @@ def break_down(played: Played, window: Span | None = None) -> Breakdown:
     """Return the breakdown of what was played, or of the part of it within a window of time.
 
     A device is computing while any of its streams computes; else in overhead or waiting for data, as its streams say;
-    else communicating, while a transfer of its own is under way; the rest is bubble.
+    else communicating, while a transfer of its own is under way; the rest is bubble. Roles that are idle by nature
+    (servers) are no devices and do not count.
     """
     program = played.program
     first, last = (0.0, played.makespan) if window is None else window
-    total = last - first
-    parts = [0.0, 0.0, 0.0, 0.0, 0.0]
-    devices = sum(role.count for role in program.roles)
-    spans: list[list[list[Span]]] = [[[] for _ in Work] for _ in program.roles]
-    for device, work, start, end in zip(program.device, program.works, played.start, played.end):
-        if device >= 0 and end > first and start < last:
-            spans[device][work].append((max(start, first), min(end, last)))
-    for role, own in zip(program.roles, spans):
-        share = role.count / devices
-        seen: list[Span] = []
+    counted = [0 if role.idle else role.count for role in program.roles]
+    devices = sum(counted)
+    if not devices:
+        return Breakdown(0.0, 0.0, 0.0, 0.0, 0.0)
+    start, end = np.maximum(played.start, first), np.minimum(played.end, last)
+    seen = np.flatnonzero((end > start) & (program.device >= 0))
+    seen = seen[np.argsort(start[seen], kind="stable")]
+    parts = [0.0, 0.0, 0.0, 0.0]
+    bubble = 0.0
+    for role, count in enumerate(counted):
+        own = seen[program.device[seen] == role] if len(counted) > 1 else seen
+        works = program.works[own]
         before = 0.0
         for work in Work:  # in the order of precedence
-            seen = merged([*seen, *own[work]])
-            length = sum(end - start for start, end in seen)
-            parts[work] += (length - before) * share
+            chosen = own if work is Work.COMMUNICATION else own[works <= work]
+            length = covered(start[chosen], end[chosen])
+            parts[work] += (length - before) * count / devices
             before = length
-        parts[4] += max(total - before, 0.0) * share
+        bubble += max(last - first - before, 0.0) * count / devices
     return Breakdown(
         compute=parts[Work.COMPUTE],
         communication=parts[Work.COMMUNICATION],
-        bubble=parts[4],
+        bubble=bubble,
         overhead=parts[Work.OVERHEAD],
         data=parts[Work.DATA],
     )
 
 
-def merged(spans: Iterable[Span]) -> list[Span]:
-    """Return the union of intervals as disjoint ones.
+def covered(starts: Floats, ends: Floats) -> float:
+    """Return the length of the union of intervals that are sorted by their starts.
 
-    >>> merged([(5, 6), (0, 2), (1, 3)])
-    [(0, 3), (5, 6)]
+    >>> covered(np.array([0.0, 1.0, 5.0]), np.array([2.0, 3.0, 6.0]))
+    4.0
     """
-    whole: list[Span] = []
-    first, reached = 0.0, float("-inf")
-    for start, end in sorted(spans):
-        if start > reached:
-            if reached > first:
-                whole.append((first, reached))
-            first, reached = start, end
-        elif end > reached:
-            reached = end
-    if reached > first:
-        whole.append((first, reached))
-    return whole
+    if not len(starts):
+        return 0.0
+    reached = np.maximum.accumulate(ends)
+    fresh = ends[1:] - np.maximum(starts[1:], reached[:-1])
+    return float(ends[0] - starts[0] + fresh[fresh > 0].sum())

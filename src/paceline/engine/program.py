@@ -7,9 +7,18 @@ communicator. A *link* carries any number of transfers at once and shares its ba
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from paceline.engine.ragged import Names, Ragged
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 
 class Work(IntEnum):
@@ -40,31 +49,43 @@ class Wire:
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """Devices that do the same at the same time: one is played, it counts for all of them."""
+    """Devices that do the same at the same time: one is played, it counts for all of them.
+
+    ``slowdown`` is how many times as long a compute task of theirs takes while bytes of theirs are under way: kernels
+    that move and sum them take units and memory bandwidth from those that compute. A role that is ``idle`` is no device
+    that trains (a server, a helper): the breakdown leaves it out.
+    """
 
     name: str
     count: int
+    slowdown: float = 1.0
+    idle: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Program:
-    """The tasks of a step. All sequences that describe tasks are parallel."""
+    """The tasks of a step. All sequences that describe tasks are parallel.
+
+    A transfer of ``bytes`` puts ``bytes * load`` on each wire of its route: a collective is one transfer with the bytes
+    that each class of links must carry for it.
+    """
 
     roles: tuple[Role, ...]
     streams: tuple[Stream, ...]
     wires: tuple[Wire, ...]
-    names: tuple[str, ...]
-    works: tuple[Work, ...]
-    stream: tuple[int, ...]  # -1: the task holds no stream, only wires
-    seconds: tuple[float, ...]  # of a stream task; the latency of a transfer
-    bytes: tuple[float, ...]  # of a transfer, else 0
-    routes: tuple[tuple[int, ...], ...]  # wires that a transfer crosses
-    after: tuple[tuple[int, ...], ...]
-    priority: tuple[int, ...]
-    device: tuple[int, ...]  # the role that waits for a task where it is exposed
+    names: Names
+    works: Ints
+    stream: Ints  # -1: the task holds no stream, only wires
+    seconds: Floats  # of a stream task; the latency of a transfer
+    bytes: Floats  # of a transfer, else 0
+    routes: Ragged  # wires that a transfer crosses
+    loads: Floats  # bytes on the wire for a byte of the transfer, parallel to the items of routes
+    after: Ragged
+    priority: Ints
+    device: Ints  # the role that waits for a task where it is exposed
 
     def __len__(self) -> int:
-        return len(self.names)
+        return len(self.works)
 
 
 class Builder:
@@ -73,29 +94,26 @@ class Builder:
     >>> build = Builder()
     >>> device = build.role("device", 8)
     >>> compute = build.stream("compute", device)
-    >>> forward = build.task("forward", Work.COMPUTE, compute, 0.010)
-    >>> backward = build.task("backward", Work.COMPUTE, compute, 0.020, after=[forward])
+    >>> forward = build.chain("forward", ("conv", "linear"), Work.COMPUTE, compute, [0.010, 0.005])
+    >>> backward = build.task("backward", Work.COMPUTE, compute, 0.020, after=[forward[-1]])
     >>> len(build.build())
-    2
+    3
     """
 
     def __init__(self) -> None:
         self._roles: list[Role] = []
         self._streams: list[Stream] = []
         self._wires: list[Wire] = []
-        self._names: list[str] = []
-        self._works: list[Work] = []
-        self._stream: list[int] = []
-        self._seconds: list[float] = []
-        self._bytes: list[float] = []
-        self._routes: list[tuple[int, ...]] = []
-        self._after: list[tuple[int, ...]] = []
-        self._priority: list[int] = []
-        self._device: list[int] = []
+        self._names = Names()
+        self._count = 0
+        self._integers: list[Any] = []  # chunks of rows (work, stream, priority, device)
+        self._floats: list[Any] = []  # chunks of rows (seconds, bytes)
+        self._after: list[tuple[Any, Any]] = []  # chunks of (tasks, those before them)
+        self._routes: list[tuple[int, Sequence[int], Sequence[float]]] = []
 
-    def role(self, name: str, count: int = 1) -> int:
+    def role(self, name: str, count: int = 1, slowdown: float = 1.0, idle: bool = False) -> int:
         """Add a role of ``count`` devices and return its number."""
-        self._roles.append(Role(name, count))
+        self._roles.append(Role(name, count, slowdown, idle))
         return len(self._roles) - 1
 
     def stream(self, name: str, device: int = -1, width: int = 1) -> int:
@@ -114,7 +132,61 @@ class Builder:
         self, name: str, work: Work, stream: int, seconds: float, after: Iterable[int] = (), priority: int = 0
     ) -> int:
         """Add work that holds a stream for a time, and return its number."""
-        return self._add(name, work, stream, seconds, 0.0, (), after, priority, self._streams[stream].device)
+        return self._add(name, work, stream, seconds, 0.0, after, priority, self._streams[stream].device)
+
+    def chain(
+        self,
+        name: str,
+        labels: Sequence[str] | Callable[[int], str],
+        work: Work,
+        stream: int,
+        seconds: Sequence[float] | Floats,
+        after: Iterable[int] = (),
+    ) -> range:
+        """Add work after work on one stream, each called ``name label``; the first follows ``after``."""
+        count = len(seconds)
+        tasks = self.tasks(name, labels, work, stream, seconds)
+        if count:
+            self.follow(tasks[0], after)
+            if count > 1:
+                numbers = np.arange(tasks.start, tasks.stop)
+                self._after.append((numbers[1:], numbers[:-1]))
+        return tasks
+
+    def tasks(
+        self,
+        name: str,
+        labels: Sequence[str] | Callable[[int], str],
+        work: Work,
+        stream: int | Ints,
+        seconds: Sequence[float] | Floats,
+        priority: int | Ints = 0,
+        device: int | Ints | None = None,
+    ) -> range:
+        """Add many tasks that hold streams and return their numbers; :meth:`follow` says what they wait for."""
+        count = len(seconds)
+        if device is None:
+            owners = np.array([each.device for each in self._streams])
+            device = owners[stream] if isinstance(stream, np.ndarray) else self._streams[stream].device
+        return self._many(name, labels, work, stream, seconds, np.zeros(count), priority, device)
+
+    def transfers(
+        self,
+        name: str,
+        labels: Sequence[str] | Callable[[int], str],
+        sizes: Sequence[float] | Floats,
+        wires: Sequence[int] | Ints,
+        latency: float,
+        *,
+        device: int | Ints,
+        stream: int | Ints = -1,
+        priority: int | Ints = 0,
+    ) -> range:
+        """Add many transfers, each over one wire, and return their numbers."""
+        count = len(sizes)
+        tasks = self._many(name, labels, Work.COMMUNICATION, stream, np.full(count, latency), sizes, priority, device)
+        self._routes += [(task, (int(wire),), (1.0,)) for task, wire in zip(tasks, wires)]
+        return tasks
 
     def transfer(
         self,
@@ -127,9 +199,26 @@ class Builder:
         device: int,
         stream: int = -1,
         priority: int = 0,
+        loads: Sequence[float] | None = None,
     ) -> int:
-        """Add bytes that cross wires after a latency, holding ``stream`` meanwhile if one is given."""
-        return self._add(name, Work.COMMUNICATION, stream, latency, float(size), tuple(route), after, priority, device)
+        """Add bytes that cross wires after a latency, holding ``stream`` meanwhile if one is given.
+
+        ``loads`` says how many bytes a byte of the transfer is on each wire of the route, 1 where nothing is said.
+        """
+        task = self._add(name, Work.COMMUNICATION, stream, latency, float(size), after, priority, device)
+        crossed = [(wire, load) for wire, load in zip(route, loads or (1.0,) * len(route)) if load > 0]
+        if crossed:
+            self._routes.append((task, [wire for wire, _ in crossed], [load for _, load in crossed]))
+        return task
+
+    def follow(self, tasks: int | Sequence[int] | Ints, before: Iterable[int] | Ints) -> None:
+        """Let one task wait for several others, or each of several tasks for its own."""
+        if isinstance(tasks, int | np.integer):
+            others = before if isinstance(before, np.ndarray) else list(before)
+            if len(others):
+                self._after.append((np.full(len(others), tasks), others))
+        else:
+            self._after.append((tasks, before))
 
     def _add(
         self,
@@ -138,37 +227,65 @@ class Builder:
         stream: int,
         seconds: float,
         size: float,
-        route: tuple[int, ...],
         after: Iterable[int],
         priority: int,
         device: int,
     ) -> int:
         if seconds < 0 or size < 0:
             raise ValueError(f"task {name!r} has a negative cost ({seconds} s, {size} bytes)")
-        self._names.append(name)
-        self._works.append(work)
-        self._stream.append(stream)
-        self._seconds.append(seconds)
-        self._bytes.append(size)
-        self._routes.append(route)
-        self._after.append(tuple(after))
-        self._priority.append(priority)
-        self._device.append(device)
-        return len(self._names) - 1
+        task = self._count
+        self._count += 1
+        self._names.add(name)
+        self._integers.append(((int(work), stream, priority, device),))
+        self._floats.append(((seconds, size),))
+        self.follow(task, after)
+        return task
+
+    def _many(
+        self,
+        name: str,
+        labels: Sequence[str] | Callable[[int], str],
+        work: Work,
+        stream: int | Ints,
+        seconds: Sequence[float] | Floats,
+        sizes: Sequence[float] | Floats,
+        priority: int | Ints,
+        device: int | Ints,
+    ) -> range:
+        count = len(seconds)
+        integers, floats = np.empty((count, 4), np.int64), np.empty((count, 2))
+        for column, values in enumerate((int(work), stream, priority, device)):
+            integers[:, column] = values
+        floats[:, 0], floats[:, 1] = seconds, sizes
+        if count and floats.min() < 0:
+            raise ValueError(f"tasks {name!r} have a negative cost")
+        tasks = range(self._count, self._count + count)
+        self._count += count
+        self._names.add_many(name, labels, count)
+        self._integers.append(integers)
+        self._floats.append(floats)
+        return tasks
 
     def build(self) -> Program:
         """Return the frozen program."""
+        integers = np.concatenate(self._integers) if self._integers else np.empty((0, 4), np.int64)
+        floats = np.concatenate(self._floats) if self._floats else np.empty((0, 2))
+        works, stream, priority, device = np.ascontiguousarray(integers.T.astype(np.int64))
+        seconds, sizes = np.ascontiguousarray(floats.T)
+        tasks = np.concatenate([chunk[0] for chunk in self._after]) if self._after else np.empty(0)
+        before = np.concatenate([chunk[1] for chunk in self._after]) if self._after else np.empty(0)
         return Program(
             roles=tuple(self._roles),
             streams=tuple(self._streams),
             wires=tuple(self._wires),
-            names=tuple(self._names),
-            works=tuple(self._works),
-            stream=tuple(self._stream),
-            seconds=tuple(self._seconds),
-            bytes=tuple(self._bytes),
-            routes=tuple(self._routes),
-            after=tuple(self._after),
-            priority=tuple(self._priority),
-            device=tuple(self._device),
+            names=self._names,
+            works=works,
+            stream=stream,
+            seconds=seconds,
+            bytes=sizes,
+            routes=Ragged.of_rows(self._count, [(task, route) for task, route, _ in self._routes]),
+            loads=np.array([load for _, _, loads in self._routes for load in loads], float),
+            after=Ragged.of_pairs(self._count, tasks.astype(np.int64), before.astype(np.int64)),
+            priority=priority,
+            device=device,
         )

@@ -29,20 +29,20 @@ def chrome_trace(played: Played, title: str) -> dict[str, Any]:
     for task, name in enumerate(program.names):
         if task not in tracks:
             continue
-        work = program.works[task]
+        work = Work(program.works[task])
         event: dict[str, Any] = {
             "name": name,
             "cat": work.name.lower(),
             "ph": "X",
             "pid": 0,
             "tid": tracks[task],
-            "ts": played.start[task] * 1e6,
-            "dur": (played.end[task] - played.start[task]) * 1e6,
+            "ts": float(played.start[task]) * 1e6,
+            "dur": float(played.end[task] - played.start[task]) * 1e6,
             "cname": _COLOURS[work],
         }
         if program.bytes[task]:
             event["args"] = {
-                "bytes": program.bytes[task],
+                "bytes": float(program.bytes[task]),
                 "links": [program.wires[wire].name for wire in program.routes[task]],
             }
         events.append(event)
@@ -51,11 +51,11 @@ def chrome_trace(played: Played, title: str) -> dict[str, Any]:
 
 def _tracks(played: Played) -> dict[int, int]:
     """Return the track of every task that takes time; transfers that overlap need one each, or viewers nest them."""
-    streams = played.program.stream
+    streams = played.program.stream.tolist()
     tracks: dict[int, int] = {}
     free: list[float] = []  # when each track of transfers is free again
     for task in sorted(range(len(streams)), key=lambda number: played.start[number]):
-        start, end = played.start[task], played.end[task]
+        start, end = float(played.start[task]), float(played.end[task])
         if end <= start:
             continue
         if streams[task] >= 0:

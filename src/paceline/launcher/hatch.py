@@ -21,10 +21,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from paceline.launcher.orphan import die_with_parent
+
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 
-_PR_SET_PDEATHSIG = 1
 _POLL = 0.02
 _GRACE = 3.0  # seconds that workers have to end when one of them has failed
 
@@ -90,17 +91,13 @@ def _enter(namespace: str) -> None:
     os.close(descriptor)
 
 
-def _die_with_parent() -> None:
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-
-
 def _fork_store(orders: Orders) -> tuple[int, int]:
     """Start the store on the cluster's network and return its port and its process."""
     mine, theirs = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
-            _die_with_parent()
+            die_with_parent()
             os.close(mine)
             _enter(orders.store_namespace)
             _keep_store(orders.store_address, theirs)
@@ -142,7 +139,7 @@ def _keep_store(address: str, port_to: int) -> NoReturn:
 def _be_worker(post: Post, variables: dict[str, str], module: Any, arguments: list[str]) -> NoReturn:
     code = 1
     try:
-        _die_with_parent()
+        die_with_parent()
         os.setpgid(0, 0)
         Path(post.logs).mkdir(parents=True, exist_ok=True)
         for name, descriptor in (("stdout.log", 1), ("stderr.log", 2)):

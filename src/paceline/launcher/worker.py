@@ -28,6 +28,7 @@ from paceline.cluster.emulation import Emulation, Straggler
 from paceline.errors import PacelineError
 from paceline.job.resolve import load_case, load_case_data
 from paceline.launcher.folder import RunFolder
+from paceline.launcher.orphan import die_with_parent
 from paceline.schema import check
 from paceline.strategy.contract import scaled_knobs
 from paceline.train.loop import Training, train
@@ -42,6 +43,7 @@ _PATIENCE = timedelta(minutes=10)  # how long a collective may wait for a worker
 
 def main(arguments: list[str]) -> int:
     """Run one worker and return its exit code: 2 after a failure that has a sentence of its own."""
+    die_with_parent()
     folder = RunFolder(Path(arguments[0]))
     rank, workers = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     warnings.filterwarnings("ignore", message=".*barrier.*")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import numpy as np
 
 from paceline.engine.play import Played
 from paceline.engine.program import Work
@@ -35,17 +35,13 @@ def bottleneck(prediction: Prediction, step: Step, played: Played) -> str:
 def _relief(played: Played, exposed: float) -> str:
     """Say what part of the transfers is exposed: if half of them would hide, so would a network twice as fast."""
     program = played.program
-    total = sum(played.end[n] - played.start[n] for n in _communication(played))
-    backward = max((played.end[n] for n in range(len(program)) if program.names[n].startswith("backward")), default=0.0)
-    first = min((played.start[n] for n in _communication(played)), default=0.0)
+    sent = np.flatnonzero(program.works == Work.COMMUNICATION)
+    total = float((played.end[sent] - played.start[sent]).sum())
+    backward = float(played.end[program.names.which("backward")].max(initial=0.0))
+    first = float(played.start[sent].min(initial=0.0 if not len(sent) else np.inf))
     room = backward - first  # what the backward can hide once the first transfer is ready
     hides = f"all but {format_seconds(exposed)} of it hides behind the backward"
     if total <= 0 or room <= 0:
         return ""
     faster = total / room
     return f" ({hides}; about {faster:.1f} x the bandwidth would hide the rest)" if faster > 1 else f" ({hides})"
-
-
-def _communication(played: Played) -> Iterator[int]:
-    program = played.program
-    return (n for n in range(len(program)) if program.works[n] is Work.COMMUNICATION)

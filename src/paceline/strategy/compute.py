@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from paceline.engine.program import Builder, Work
 from paceline.workload.profile import Timing
 from paceline.workload.workload import Workload
@@ -14,7 +16,7 @@ from paceline.workload.workload import Workload
 class Backward:
     """The task that computes a layer's gradients, layer by layer in the order of the forward."""
 
-    tasks: tuple[int, ...]
+    tasks: Sequence[int]
 
     @property
     def last(self) -> int:
@@ -24,10 +26,8 @@ class Backward:
 
 def add_forward(build: Builder, stream: int, workload: Workload, timing: Timing, after: Iterable[int] = ()) -> int:
     """Add a forward and return its last task."""
-    before = tuple(after)
-    for layer, seconds in zip(workload.layers, timing.forward_seconds):
-        before = (build.task(f"forward {layer.name}", Work.COMPUTE, stream, seconds, before),)
-    return before[0]
+    names = workload.layer_names
+    return build.chain("forward", names, Work.COMPUTE, stream, timing.forward_seconds, after)[-1]
 
 
 def add_backward(
@@ -39,14 +39,13 @@ def add_backward(
     extra: Sequence[float] | None = None,
 ) -> Backward:
     """Add a backward, with ``extra`` seconds behind each layer (copies of its gradients), and return its tasks."""
-    before = tuple(after)
-    tasks = [0] * len(workload.layers)
-    for number in range(len(workload.layers) - 1, -1, -1):
-        seconds = timing.backward_seconds[number] + (extra[number] if extra else 0.0)
-        name = f"backward {workload.layers[number].name}"
-        before = (build.task(name, Work.COMPUTE, stream, seconds, before),)
-        tasks[number] = before[0]
-    return Backward(tuple(tasks))
+    seconds = np.array(timing.backward_seconds)
+    if extra is not None:
+        seconds = seconds + np.array(extra)
+    names = workload.layer_names
+    last = len(names) - 1
+    tasks = build.chain("backward", lambda place: names[last - place], Work.COMPUTE, stream, seconds[::-1], after)
+    return Backward(tasks[::-1])
 
 
 def add_start(build: Builder, stream: int, timing: Timing, batches: int = 1) -> int:

@@ -75,6 +75,11 @@ class Workload(Artefact):
     tokens: int = 0
 
     @property
+    def layer_names(self) -> tuple[str, ...]:
+        """The names of the layers, in order."""
+        return tuple(layer.name for layer in self.layers)
+
+    @property
     def flops(self) -> int:
         """Forward FLOPs of one batch."""
         return sum(layer.flops for layer in self.layers)
