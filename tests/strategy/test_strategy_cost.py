@@ -10,9 +10,10 @@ from paceline.engine.group import group_of
 from paceline.engine.play import play
 from paceline.engine.program import Work
 from paceline.strategy.allreduce.bucket import buckets, ready_order
-from paceline.strategy.allreduce.cost import slowest_of, travelling_bytes
+from paceline.strategy.allreduce.compression import travelling_bytes
 from paceline.strategy.contract import Situation
 from paceline.strategy.registry import find_strategy
+from paceline.strategy.slowest import slowest_of
 from paceline.workload.device import find_device
 
 

@@ -31,6 +31,9 @@ class Device:
     kernel_seconds: float  # what starting a kernel and filling the device costs, with the frameworks of its time
     efficiency: Mapping[str, float] = field(default_factory=dict)  # over the generation's, by kind
     generation: str = "cpu"
+    # How many times as long kernels take while a collective runs: it holds some of the units, and memory bandwidth.
+    # Measured 1.1 to 1.3 on GPUs; a processor's share is measured with the profile (its crowding).
+    overlap_slowdown: float = 1.0
 
     def peak(self, kind: str, precision: str) -> float:
         """Return the FLOP/s that a kind of layer is measured against."""
@@ -67,6 +70,7 @@ def _gpu(
         kernel_seconds=kernel_us * 1e-6,
         generation=generation,
         efficiency=efficiency or {},
+        overlap_slowdown=1.1,
     )
 
 

@@ -68,7 +68,8 @@ class Profile(Artefact):
 
     ``start_seconds`` is what the first batch of an epoch costs more than the others (loader start, allocator, caches).
     ``crowding`` is how many times as long a step takes when all devices of a host compute at once: more than 1 where
-    they share caches and memory, as the cores of a processor do.
+    they share caches and memory, as the cores of a processor do. ``overlap_slowdown`` is how many times as long compute
+    takes beside a collective; None leaves it to the device's own figure.
     """
 
     kind: ClassVar[str] = "profile"
@@ -82,6 +83,7 @@ class Profile(Artefact):
     start_seconds: float = 0.0
     crowding: float = 1.0
     note: str = ""
+    overlap_slowdown: float | None = None
 
     @property
     def precision(self) -> str:

@@ -88,6 +88,7 @@ class _Tally:
     kept_bytes: int = 0
     kept_fixed_bytes: int = 0
     parameter_sizes: list[int] = field(default_factory=list)
+    parameter_shapes: list[tuple[int, int]] = field(default_factory=list)
     frozen_bytes: int = 0
     parameters: int = 0
     groups: int = 1
@@ -176,7 +177,9 @@ class _Watch(TorchDispatchMode):
                 self.seen.add(key)
                 parameter = self.owned[key]
                 if parameter.requires_grad:
+                    rows = parameter.shape[0] if parameter.dim() else 1
                     self._tally(layer).parameter_sizes.append(_size(parameter))
+                    self._tally(layer).parameter_shapes.append((rows, parameter.numel() // max(rows, 1)))
                 else:
                     self._tally(layer).frozen_bytes += _size(parameter)
                 self._tally(layer).parameters += parameter.numel()
@@ -236,6 +239,7 @@ class _Watch(TorchDispatchMode):
                 forward_kernels=tally.forward_kernels,
                 backward_kernels=tally.backward_kernels,
                 kept_fixed_bytes=tally.kept_fixed_bytes,
+                parameter_shapes=tuple(tally.parameter_shapes),
             )
             for name, module_type, tally, made in zip(names, self.segmenter.module_types, self.tallies, output)
         )

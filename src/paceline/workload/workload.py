@@ -30,6 +30,8 @@ class Layer:
     backward_kernels: int
     frozen_bytes: int = 0  # of parameters that do not train
     kept_fixed_bytes: int = 0  # of kept_bytes, what no batch changes: weights cast to another precision
+    # (rows, columns) of each trained tensor seen as a matrix, parallel to parameter_sizes; () where nobody looked
+    parameter_shapes: tuple[tuple[int, int], ...] = ()
 
     @property
     def parameter_bytes(self) -> int:

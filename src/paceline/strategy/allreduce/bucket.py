@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from paceline.units import MEBI
+from paceline.workload.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,3 +54,33 @@ def ready_order(parameter_sizes: Sequence[Sequence[int]]) -> Iterator[tuple[int,
     for layer in range(len(parameter_sizes) - 1, -1, -1):
         for size in parameter_sizes[layer]:
             yield layer, size
+
+
+@dataclass(frozen=True, slots=True)
+class LayerBucket:
+    """A bucket of a workload's gradients: its bytes, the layer whose gradient closes it, and the shapes inside.
+
+    ``matrices`` are (rows, columns) of the gradients; one with a single column is a vector.
+    """
+
+    bytes: int
+    layer: int
+    matrices: tuple[tuple[int, int], ...]
+
+
+def layer_buckets(workload: Workload, bucket_mb: float) -> list[LayerBucket]:
+    """Return the buckets of a workload's gradients in the order in which they are sent."""
+    ready = list(ready_order([layer.parameter_sizes for layer in workload.layers]))
+    shapes = [
+        shape
+        for layer in reversed(workload.layers)
+        for shape in (layer.parameter_shapes or [(size // 4, 1) for size in layer.parameter_sizes])
+    ]
+    return [
+        LayerBucket(
+            bucket.bytes,
+            ready[bucket.members[-1]][0],
+            tuple(shapes[bucket.members[0] : bucket.members[-1] + 1]),
+        )
+        for bucket in buckets((size for _, size in ready), bucket_mb)
+    ]

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 
 from paceline.engine.collective import ALL_REDUCE
 from paceline.errors import suggestion
+from paceline.strategy.allreduce.compression import COMPRESSIONS
 from paceline.strategy.contract import Knob, Memory, Plan, Runner, RunSetting, Situation, Step
 
-COMPRESSIONS = {"none": 4, "fp16": 2, "bf16": 2}  # bytes that travel for an fp32 gradient
 BUCKETS_MB = (1.0, 5.0, 25.0, 100.0)
 
 
@@ -22,6 +22,7 @@ class AllReduce:
         "bucket_mb": 25.0,
         "overlap": True,
         "compression": "none",
+        "powersgd_rank": 1,
         "algorithm": "auto",
         "accumulate": 1,
     }
@@ -56,14 +57,19 @@ class AllReduce:
     def changes_update(self, plan: Plan) -> str | None:
         """Averaged gradients are those of the global batch, but for what compression rounds away."""
         compression = plan.knobs["compression"]
+        if compression == "powersgd":
+            return f"gradients are approximated by matrices of rank {plan.knobs['powersgd_rank']}"
         return None if compression == "none" else f"gradients are rounded to {compression}"
 
     def check_knobs(self, knobs: Mapping[str, Knob]) -> tuple[str, str] | None:
         """Return the first knob whose value makes no sense."""
         if not 0 < float(knobs["bucket_mb"]) <= 1 << 20:
             return "bucket_mb", f"is {knobs['bucket_mb']}, must be above 0 and at most {1 << 20}"
-        if int(knobs["accumulate"]) < 1:
-            return "accumulate", f"is {knobs['accumulate']}, must be at least 1"
+        for key in ("accumulate", "powersgd_rank"):
+            if int(knobs[key]) < 1:
+                return key, f"is {knobs[key]}, must be at least 1"
+        if knobs["compression"] == "powersgd" and not knobs["overlap"]:
+            return "overlap", "is false, and powersgd is a hook of DDP, which overlaps"
         for key, known in (
             ("compression", COMPRESSIONS),
             ("algorithm", {"auto": 0} | dict.fromkeys(ALL_REDUCE, 0)),

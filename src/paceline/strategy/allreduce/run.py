@@ -16,7 +16,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch._utils import _flatten_dense_tensors, _unflatten_dense_tensors
-from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 from torch.nn.parallel import DistributedDataParallel
 
 from paceline.strategy.allreduce.bucket import buckets
@@ -25,6 +25,7 @@ from paceline.strategy.contract import Plan, Runner, RunSetting
 from paceline.strategy.trainstep import forward_backward
 
 _HOOKS = {"fp16": default_hooks.fp16_compress_hook, "bf16": default_hooks.bf16_compress_hook}
+_PLAIN_STEPS = 2  # PowerSGD starts once DDP has rebuilt its buckets: its errors are kept by bucket
 _WIRE_TYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
 
 
@@ -48,6 +49,10 @@ class OverlappedRunner:
             find_unused_parameters=setting.unused_parameters,
         )
         log_every_step(self.module)
+        if plan.knobs["compression"] == "powersgd":
+            rank = int(plan.knobs["powersgd_rank"])
+            state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=rank, start_powerSGD_iter=_PLAIN_STEPS)
+            self.module.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
         hook = _HOOKS.get(str(plan.knobs["compression"]))
         if hook is not None:
             if setting.device.type == "cpu":
