@@ -2,7 +2,7 @@
 
 import pytest
 
-from handmade import MIB, cluster, link, plan, profile
+from handmade import MIB, cluster, link, plan, profile, timing
 from paceline.cluster.cluster import Switch
 from paceline.predictor.predict import Length, predict
 from paceline.predictor.reference.catalogue import REFERENCES, references_for
@@ -42,6 +42,12 @@ def test_accumulated_passes_are_computed_each():
     twice = seconds("allreduce", accumulate=2)
     assert twice["eq51-weak"] == pytest.approx(STEP + 0.091 + 1.5 * GRADIENTS)
     assert twice["paleo-tree"] == pytest.approx(0.095 + 0.09 + 4 * GRADIENTS)
+
+
+def test_paleo_says_when_no_share_of_the_peak_explains_the_profile():
+    fast = profile(None, timing([1e-12] * 3, [1e-12] * 3))
+    assert asked("allreduce", of=fast)["paleo-tree"].note == "no overlap; ppp 1, and the profile is faster still"
+    assert "ppp 0.00, fitted" in asked("allreduce")["paleo-tree"].note
 
 
 def test_crowding_slows_references_as_it_slows_the_engine():
@@ -88,6 +94,8 @@ def test_a_pipeline():
         "bubble": pytest.approx(6 * 0.0225),
     }
     again = seconds("gpipe", 3, stages=3, micro_batches=4, replicas=1, recompute=True)
+    assert again["eq61-62"] == found["eq61-62"]  # which knows no recomputation, and says so
+    assert "without recomputation" in asked("gpipe", 3, stages=3, micro_batches=4, recompute=True)["eq61-62"].note
     assert again["bubble"] == pytest.approx(6 * 0.0225 + 6 * 0.0075)
 
 

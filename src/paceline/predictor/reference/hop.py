@@ -25,7 +25,10 @@ class Hop:
 
 
 def chain_of(cluster: Cluster, devices: int) -> tuple[Hop, ...]:
-    """Return the hops along the first ``devices`` of a cluster, host after host: one fewer than devices."""
+    """Return the hops along the first ``devices`` of a cluster, host after host: one fewer than devices.
+
+    A hop between hosts has all NICs of a host to itself, as a collective's group sees them.
+    """
     group, share = group_of(cluster), cluster.devices_per_host
     between = Hop(group.between_latency, group.between_bandwidth)
     inside = [cluster.between(device, device + 1) for device in range(share - 1)]

@@ -51,7 +51,8 @@ def gpipe_thesis(situation: Situation) -> Said:
     borders = _borders(situation, shape, timing)
     transfer = gpipe.transfer_seconds(borders, shape.micro_batches)
     seconds = gpipe.compute_seconds(sequential, shape.stages, shape.micro_batches) + transfer
-    return seconds, f"equal stages, {transfer / seconds:.0%} of it transfers{shape.note}"
+    once = "; without recomputation" if situation.plan.knobs.get("recompute") else ""
+    return seconds, f"equal stages, {transfer / seconds:.0%} of it transfers{once}{shape.note}"
 
 
 def gpipe_bubble(situation: Situation) -> Said:
