@@ -109,7 +109,7 @@ class Builder:
         self._integers: list[Any] = []  # chunks of rows (work, stream, priority, device)
         self._floats: list[Any] = []  # chunks of rows (seconds, bytes)
         self._after: list[tuple[Any, Any]] = []  # chunks of (tasks, those before them)
-        self._routes: list[tuple[int, Sequence[int], Sequence[float]]] = []
+        self._routes: list[tuple[Any, Any, Any]] = []  # chunks of (tasks, their wires, loads there)
 
     def role(self, name: str, count: int = 1, slowdown: float = 1.0, idle: bool = False) -> int:
         """Add a role of ``count`` devices and return its number."""
@@ -175,17 +175,24 @@ class Builder:
         name: str,
         labels: Sequence[str] | Callable[[int], str],
         sizes: Sequence[float] | Floats,
-        wires: Sequence[int] | Ints,
-        latency: float,
+        routes: Ints,
+        latency: float | Floats,
         *,
         device: int | Ints,
         stream: int | Ints = -1,
         priority: int | Ints = 0,
+        loads: Floats | None = None,
     ) -> range:
-        """Add many transfers, each over one wire, and return their numbers."""
+        """Add many transfers and return their numbers; row n of ``routes`` holds the wires of transfer n, -1 for none."""
         count = len(sizes)
-        tasks = self._many(name, labels, Work.COMMUNICATION, stream, np.full(count, latency), sizes, priority, device)
-        self._routes += [(task, (int(wire),), (1.0,)) for task, wire in zip(tasks, wires)]
+        tasks = self._many(
+            name, labels, Work.COMMUNICATION, stream, np.broadcast_to(latency, count), sizes, priority, device
+        )
+        routes = np.broadcast_to(routes, (count, routes.shape[-1]))
+        shares = np.broadcast_to(1.0 if loads is None else loads, routes.shape)
+        used = (routes >= 0) & (shares > 0)
+        owners = np.broadcast_to(np.arange(tasks.start, tasks.stop)[:, None], routes.shape)
+        self._routes.append((owners[used], routes[used], shares[used]))
         return tasks
 
     def transfer(
@@ -208,7 +215,8 @@ class Builder:
         task = self._add(name, Work.COMMUNICATION, stream, latency, float(size), after, priority, device)
         crossed = [(wire, load) for wire, load in zip(route, loads or (1.0,) * len(route)) if load > 0]
         if crossed:
-            self._routes.append((task, [wire for wire, _ in crossed], [load for _, load in crossed]))
+            wires, shares = zip(*crossed)
+            self._routes.append(((task,) * len(wires), wires, shares))
         return task
 
     def follow(self, tasks: int | Sequence[int] | Ints, before: Iterable[int] | Ints) -> None:
@@ -272,8 +280,8 @@ class Builder:
         floats = np.concatenate(self._floats) if self._floats else np.empty((0, 2))
         works, stream, priority, device = np.ascontiguousarray(integers.T.astype(np.int64))
         seconds, sizes = np.ascontiguousarray(floats.T)
-        tasks = np.concatenate([chunk[0] for chunk in self._after]) if self._after else np.empty(0)
-        before = np.concatenate([chunk[1] for chunk in self._after]) if self._after else np.empty(0)
+        tasks, before = (_joined([chunk[part] for chunk in self._after]).astype(np.int64) for part in (0, 1))
+        owners, wires = (_joined([chunk[part] for chunk in self._routes]).astype(np.int64) for part in (0, 1))
         return Program(
             roles=tuple(self._roles),
             streams=tuple(self._streams),
@@ -283,9 +291,13 @@ class Builder:
             stream=stream,
             seconds=seconds,
             bytes=sizes,
-            routes=Ragged.of_rows(self._count, [(task, route) for task, route, _ in self._routes]),
-            loads=np.array([load for _, _, loads in self._routes for load in loads], float),
-            after=Ragged.of_pairs(self._count, tasks.astype(np.int64), before.astype(np.int64)),
+            routes=Ragged.of_pairs(self._count, owners, wires),
+            loads=_joined([chunk[2] for chunk in self._routes]),
+            after=Ragged.of_pairs(self._count, tasks, before),
             priority=priority,
             device=device,
         )
+
+
+def _joined(chunks: list[Any]) -> Floats:
+    return np.concatenate(chunks).astype(np.float64) if chunks else np.empty(0)

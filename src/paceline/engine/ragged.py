@@ -27,15 +27,9 @@ class Ragged:
     @classmethod
     def of_lists(cls, rows: Sequence[Sequence[int]]) -> Ragged:
         """Return the rows of a list of lists."""
-        return cls.of_rows(len(rows), list(enumerate(rows)))
-
-    @classmethod
-    def of_rows(cls, count: int, rows: Sequence[tuple[int, Sequence[int]]]) -> Ragged:
-        """Return ``count`` rows of which some, in rising order, are not empty."""
-        lengths = np.zeros(count + 1, np.int64)
-        for number, row in rows:
-            lengths[number + 1] = len(row)
-        return cls(np.cumsum(lengths), np.array([item for _, row in rows for item in row], np.int64))
+        lengths = [len(row) for row in rows]
+        owners = np.repeat(np.arange(len(rows)), lengths)
+        return cls.of_pairs(len(rows), owners, np.array([item for row in rows for item in row], np.int64))
 
     @classmethod
     def of_pairs(cls, count: int, rows: Ints, items: Ints) -> Ragged:

@@ -48,9 +48,9 @@ def add_backward(
     return Backward(tasks[::-1])
 
 
-def add_start(build: Builder, stream: int, timing: Timing, batches: int = 1) -> int:
+def add_start(build: Builder, stream: int, timing: Timing, batches: int = 1, after: Iterable[int] = ()) -> int:
     """Add the wait for the step's batches and the loop around the step; return the last task."""
-    data = build.task("data", Work.DATA, stream, timing.data_seconds * batches)
+    data = build.task("data", Work.DATA, stream, timing.data_seconds * batches, after)
     return build.task("loop", Work.OVERHEAD, stream, timing.overhead_seconds, [data])
 
 

@@ -87,7 +87,7 @@ class Step:
 
     program: Program
     samples: int  # of one global batch
-    batches: int = 1  # global batches that the window trains
+    batches: float = 1  # global batches that the window trains
     window: tuple[int, int] | None = None
     network: str = ""  # the link that bounds the traffic
     network_spread: float = 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -80,12 +81,15 @@ def copy_seconds(situation: Situation, size: float, passes: float = 2.0) -> floa
     return passes * size / (0.7 * find_device(situation.cluster.device).memory_bandwidth / 8)
 
 
-def wait_for_slowest(build: Builder, lanes: Lanes, timing: Timing, workers: int, after: list[int]) -> list[int]:
+def wait_for_slowest(
+    build: Builder, lanes: Lanes, timing: Timing, workers: int, after: list[int], steps: int = 1
+) -> list[int]:
     """Add what workers that differ by chance lose where all wait for the slowest; return what to follow then.
 
-    With steps of standard deviation s, p of them lose s * E[max of p standard normals] a step.
+    With steps of standard deviation s, p of them lose s * E[max of p standard normals] where they wait after each; what
+    chance adds to several steps grows with the root of their number.
     """
-    wait = slowest_of(workers) * timing.jitter * timing.step_seconds
+    wait = slowest_of(workers) * timing.jitter * timing.step_seconds * math.sqrt(steps)
     if not wait:
         return after
     others = build.stream("others", lanes.device)

@@ -1,0 +1,53 @@
+"""dasgd: its knobs, legal plans, and the strategy object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from paceline.strategy.contract import Knob, Memory, Plan, Situation, Step
+from paceline.strategy.unlaunched import Unlaunched
+
+
+class DelayedAveraging(Unlaunched):
+    """After ``tau`` local steps a snapshot is averaged; it is merged ``delay`` steps later, xi of the own weights kept."""
+
+    name = "dasgd"
+    summary = "local steps with delayed averaging: the average travels while the next steps run"
+    knobs: Mapping[str, Knob] = {"tau": 4, "delay": 2, "xi": 0.25}
+
+    def problem(self, situation: Situation) -> str | None:
+        """It needs somebody to average with."""
+        return "dasgd needs at least 2 devices" if situation.plan.devices < 2 else None
+
+    def variants(self, situation: Situation) -> Iterator[Mapping[str, Knob]]:
+        """Yield rounds with the paper's share of the own weights."""
+        if situation.plan.devices > 1:
+            for tau, delay in ((2, 1), (4, 1), (4, 2), (8, 2), (8, 4)):
+                yield {"tau": tau, "delay": delay, "xi": 0.25}
+
+    def step(self, situation: Situation) -> Step:
+        """Return rounds whose averages overlap the steps that follow."""
+        from paceline.strategy.dasgd.cost import step
+
+        return step(situation)
+
+    def memory(self, situation: Situation) -> Memory:
+        """Return a replica's memory with the snapshot that travels."""
+        from paceline.strategy.dasgd.cost import memory
+
+        return memory(situation)
+
+    def changes_update(self, plan: Plan) -> str | None:
+        """Replicas drift apart, and the average they meet in is old."""
+        knobs = plan.knobs
+        return f"weights are averaged every {knobs['tau']} steps and merged {knobs['delay']} steps later"
+
+    def check_knobs(self, knobs: Mapping[str, Knob]) -> tuple[str, str] | None:
+        """Return the first knob whose value makes no sense."""
+        if int(knobs["tau"]) < 1:
+            return "tau", f"is {knobs['tau']}, must be at least 1"
+        if not 0 <= int(knobs["delay"]) <= int(knobs["tau"]):
+            return "delay", f"is {knobs['delay']}, must be from 0 to tau ({knobs['tau']})"
+        if not 0 <= float(knobs["xi"]) <= 1:
+            return "xi", f"is {knobs['xi']}, must be from 0 to 1"
+        return None

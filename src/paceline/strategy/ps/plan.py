@@ -1,0 +1,74 @@
+"""ps: its knobs, legal plans, and the strategy object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from paceline.strategy.contract import Knob, Memory, Plan, Situation, Step
+from paceline.strategy.unlaunched import Unlaunched
+
+PARTITIONS_MB = (1.0, 4.0, 16.0)
+
+
+class ParameterServer(Unlaunched):
+    """Gradients are summed by servers on hosts and helpers; optimizers stay with the workers."""
+
+    name = "ps"
+    summary = "summation servers on hosts and CPU-only helpers: partitions by priority, optimal shares (BytePS)"
+    knobs: Mapping[str, Knob] = {
+        "helpers": 0,
+        "partition_mb": 4.0,
+        "credit_mb": 16.0,
+        "switch_size": 0,  # devices that aggregate on their own links before the CPU does; 0: as the host's switches say
+        "roots": "auto",
+        "async": False,
+    }
+
+    def problem(self, situation: Situation) -> str | None:
+        """It needs workers, and the helpers that it asks for."""
+        if situation.plan.devices < 2:
+            return "ps needs at least 2 devices"
+        asked, there = int(situation.plan.knobs["helpers"]), situation.cluster.helpers
+        if asked > there:
+            return f"it asks for {asked} helpers and {situation.cluster.name} has {there}; set helpers in the cluster file"
+        return None
+
+    def variants(self, situation: Situation) -> Iterator[Mapping[str, Knob]]:
+        """Yield all helpers, half of them and none; partitions where they differ for this model."""
+        if situation.plan.devices < 2:
+            return
+        there = situation.cluster.helpers
+        largest = situation.profile.workload.gradient_bytes / (1 << 20)
+        for helpers in sorted({0, there // 2, there}):
+            for number, size in enumerate(PARTITIONS_MB):
+                if number == 0 or PARTITIONS_MB[number - 1] < largest:
+                    yield {**self.knobs, "helpers": helpers, "partition_mb": size, "credit_mb": 4 * size}
+
+    def step(self, situation: Situation) -> Step:
+        """Return some steps whose partitions cross into the next step's forward."""
+        from paceline.strategy.ps.cost import step
+
+        return step(situation)
+
+    def memory(self, situation: Situation) -> Memory:
+        """Return a replica's memory with what is in flight."""
+        from paceline.strategy.ps.cost import memory
+
+        return memory(situation)
+
+    def changes_update(self, plan: Plan) -> str | None:
+        """Servers sum what all workers send, unless they do not wait for all."""
+        return "workers do not wait for each other" if plan.knobs["async"] else None
+
+    def check_knobs(self, knobs: Mapping[str, Knob]) -> tuple[str, str] | None:
+        """Return the first knob whose value makes no sense."""
+        for key in ("helpers", "switch_size"):
+            if int(knobs[key]) < 0:
+                return key, f"is {knobs[key]}, must not be negative"
+        for key in ("partition_mb", "credit_mb"):
+            if not 0 < float(knobs[key]) <= 1 << 20:
+                return key, f"is {knobs[key]}, must be above 0 and at most {1 << 20}"
+        roots = str(knobs["roots"])
+        if roots != "auto" and not all(part.strip().isdigit() for part in roots.split(",")):
+            return "roots", f"is {roots!r}, must be 'auto' or devices such as '2,3'"
+        return None
