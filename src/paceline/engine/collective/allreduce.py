@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from paceline.engine.collective import exchange
-from paceline.engine.collective.phase import Phase
+from paceline.engine.collective.phase import Phase, merged
 from paceline.engine.collective.ring import inside, islands, network, pass_inside, pass_through, through
 from paceline.engine.collective.torus import torus
 from paceline.engine.collective.traffic import count
@@ -71,7 +71,8 @@ def _rings_between(group: Group) -> Iterator[Phase]:
 
 def hierarchical_tree(group: Group) -> Phases:
     """As hierarchical, but the shares are reduced and broadcast along a binomial tree of the hosts: 2 ceil(lg m) n."""
-    return (*scatter_inside(group), *_trees_between(group), *gather_inside(group))
+    between = merged(_trees_between(group), group.bandwidths)
+    return (*scatter_inside(group), *between, *gather_inside(group))
 
 
 def _trees_between(group: Group) -> Iterator[Phase]:

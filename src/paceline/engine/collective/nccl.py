@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from paceline.engine.collective.nccltable import (
@@ -58,10 +58,12 @@ class _Option:
     plateau: float = math.inf  # bytes from which the latency is `stretch` times as long
     stretch: float = 1.0
 
-    def at(self, size: float) -> NcclTime:
-        latency = self.latency * self.stretch if size >= self.plateau else self.latency
+    def fixed(self, size: float) -> float:
+        return self.latency * self.stretch if size >= self.plateau else self.latency
+
+    def seconds(self, size: float) -> float:
         bandwidth = self.bandwidth * _between(self.correction, size) if self.correction else self.bandwidth
-        return NcclTime(latency + size / bandwidth, self.name, latency)
+        return self.fixed(size) + size / bandwidth
 
 
 def nccl_all_reduce(group: Group, size: float, generation: str | None = None) -> NcclTime:
@@ -77,11 +79,12 @@ def nccl_all_reduce(group: Group, size: float, generation: str | None = None) ->
     """
     if group.size == 1:
         return NcclTime(0.0, "none", 0.0)
-    return min((option.at(size) for option in _options(group, generation or group.generation)), key=_seconds)
-
-
-def _seconds(time: NcclTime) -> float:
-    return time.seconds
+    if generation is not None:
+        group = replace(group, generation=generation)
+    options = _options(group)
+    times = [option.seconds(size) for option in options]
+    best = options[times.index(min(times))]
+    return NcclTime(min(times), best.name, best.fixed(size))
 
 
 def joined_by_nvlink(group: Group) -> bool:
@@ -109,8 +112,8 @@ def _bus(group: Group) -> float:
 
 
 @lru_cache(maxsize=1024)
-def _options(group: Group, generation: str) -> tuple[_Option, ...]:
-    row = row_of(generation)
+def _options(group: Group) -> tuple[_Option, ...]:
+    row = row_of(group.generation)
     return (*_rings(group, row), *_trees(group, row), *_in_switch(group, row))
 
 
