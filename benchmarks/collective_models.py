@@ -5,8 +5,8 @@
 FOLDER holds ``devices/*_nccl.csv`` (NCCL on one host of A100, H100 or L40S; ``message_size`` counts elements of
 ``nccl_dtype``, ``latency`` is ms) and ``published_tables.csv`` (DeepBench's ``allreduce_ms``). Nothing is tuned to
 them: the clusters below say what the tables print, with the links' figures of ``cluster/link.py``. An error is
-foretold / measured - 1; the bias is their mean. Calls are timed on the device, so "auto" is also shown without what it
-allows for a call.
+foretold / measured - 1; the bias is their mean. The first were timed on the device, so "auto" is also shown without
+what it allows for a call; the second ran on NCCL 2.0, which had rings only.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def foretold(row: Row, model: str) -> float:
     where = group(row.machine, row.devices, row.hosts)
     if model == "auto, no call":
         where = replace(where, backend=replace(where.backend, call_seconds=0.0))
-    return collective(where, row.name, row.bytes, "nccl" if model == "nccl" else "auto").seconds
+    return collective(where, row.name, row.bytes, model if model in ("nccl", "ring") else "auto").seconds
 
 
 def show(label: str, rows: list[Row], models: tuple[str, ...]) -> None:
@@ -122,8 +122,7 @@ def main(folder: Path) -> None:
     devices, tables = list(device_rows(folder)), list(table_rows(folder))
     print(f"{datetime.now(UTC):%Y-%m-%d}, Python {platform.python_version()}, {platform.machine()}")
     print(f"{'':52} {'model':14} {'rows':>5}  {'mean':>6}  {'median':>6}  {'p90':>6}  {'bias':>7}")
-    models = ("auto", "auto, no call", "nccl")
-    for source in (devices, tables):
+    for source, models in ((devices, ("auto", "auto, no call", "nccl")), (tables, ("auto", "ring", "nccl"))):
         reduced = [row for row in source if row.name == "all-reduce"]
         for machine in dict.fromkeys(row.machine for row in reduced):
             for hosts in (False, True):
@@ -138,9 +137,9 @@ def main(folder: Path) -> None:
     for machine in dict.fromkeys(row.machine for row in devices):
         for name in ("all-gather", "reduce-scatter", "all-to-all"):
             mine = [row for row in devices if (row.machine, row.name) == (machine, name)]
-            show(f"{machine}, {name}", mine, models[:2])
+            show(f"{machine}, {name}", mine, ("auto", "auto, no call"))
             if large := [row for row in mine if row.bytes >= 4e6]:
-                show("  4 MB on", large, models[:2])
+                show("  4 MB on", large, ("auto", "auto, no call"))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 Symbols: n bytes, p ranks on m hosts of g devices. Sources: Thakur, Rabenseifner and Gropp 2005 (ring, halving-doubling,
 butterfly, binomial); Sanders, Speck and Traeff 2009 (two trees).
-Known error: straight lines in n; real curves saturate (9-18 % off on A100 and H100 in the middle sizes).
+Known error: straight lines in n, and real curves saturate: on one host of A100 or H100 the library's choice is 11-15 %
+off in the mean from 64 MB on and some 20 % between 4 and 64 MB; below, the allowance for a call counts most.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def ring(group: Group) -> Phases:
 
 
 def double_tree(group: Group) -> Phases:
-    """Two binary trees with half the bytes each over the hosts, pipelined; chains inside the hosts, as NCCL builds them.
+    """Two binary trees over the hosts with half the bytes each, pipelined; chains inside hosts, as NCCL builds them.
 
     A host is an inner node of at most one tree: with two children and a parent there and a parent in the other it sends
     and receives 4 halves. With m = 2 and 3 the busiest host has only 2 and 3 tree neighbours: min(m, 4)/2 n.
@@ -58,7 +59,7 @@ def gather_inside(group: Group) -> Iterator[Phase]:
 
 
 def hierarchical(group: Group) -> Phases:
-    """Reduce-scatter inside, a ring between hosts for each of the g shares (all on one host's NICs), all-gather inside."""
+    """Reduce-scatter inside, a ring between hosts for each of the g shares (on the same NICs), all-gather inside."""
     return (*scatter_inside(group), *_rings_between(group), *gather_inside(group))
 
 

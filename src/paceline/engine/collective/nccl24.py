@@ -19,8 +19,8 @@ def tree_threshold(group: Group) -> float:
     """Return the bytes up to which the trees are taken.
 
     Where the lines of both meet, in us and bytes per us: ring 6(p-1) + n/R, R = 5000 a channel over NVLink, 5000 over
-    PCIe; trees 15 lg m + 4(p/m - 1) + n/T, T = 3/4 R over NVLink (twice that between two hosts), 2/3 R over PCIe. On one
-    host it is 0. A chooser, not a clock: these rates are far below what the links carry.
+    PCIe; trees 15 lg m + 4(p/m - 1) + n/T, T = 3/4 R over NVLink (twice that between two hosts), 2/3 R over PCIe. On
+    one host it is 0. A chooser, not a clock: these rates are far below what the links carry.
 
     >>> from paceline.engine.group import NCCL
     >>> group = Group(hosts=4, per_host=1, backend=NCCL, between_bandwidth=1e11)

@@ -25,7 +25,9 @@ class Phase:
 
     def times(self, size: float) -> Phase:
         """Return the phase of so many bytes, when this one is that of a single byte."""
-        return Phase(self.name, self.latency, {link: size * load for link, load in self.loads.items()}, self.summed * size)
+        return Phase(
+            self.name, self.latency, {link: size * load for link, load in self.loads.items()}, self.summed * size
+        )
 
     def byte_seconds(self, bandwidths: Mapping[str, float], sum_bandwidth: float) -> float:
         """Return the seconds that its bytes take alone: the slowest link, then the sums.

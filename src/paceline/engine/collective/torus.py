@@ -1,7 +1,7 @@
 """The two-dimensional torus: rings along the rows of a grid of ranks, then along its columns.
 
-     0  1  2  3      rows of X = 4: reduce-scatter, later all-gather, of n
-     4  5  6  7      columns of Y = 2: all-reduce of n/X
+0  1  2  3      rows of X = 4: reduce-scatter, later all-gather, of n
+4  5  6  7      columns of Y = 2: all-reduce of n/X
 """
 
 from __future__ import annotations
