@@ -24,7 +24,13 @@ PER_BYTE = st.floats(1e-11, 1e-7)
 def ring(line: Line, ranks: int, size: float) -> float:
     """Seconds of the engine's all-reduce on the link that a line amounts to."""
     link = ring_link(line, ranks)
-    group = Group(1, ranks, link.latency, link.payload_bandwidth, 0, 1e9, GLOO_LOOPBACK)
+    group = Group(
+        hosts=1,
+        per_host=ranks,
+        backend=GLOO_LOOPBACK,
+        inside_latency=link.latency,
+        inside_bandwidth=link.payload_bandwidth,
+    )
     return all_reduce(group, size).seconds
 
 

@@ -25,7 +25,9 @@ def test_two_processes(tmp_path):
     assert reduced[-1].seconds > reduced[0].seconds
     assert from_dict(Probe, to_dict(probe)) == probe
     link = probe.here_link
-    group = Group(1, 2, link.latency, link.payload_bandwidth, 0, 1e9, GLOO_LOOPBACK)
+    group = Group(
+        hosts=1, per_host=2, backend=GLOO_LOOPBACK, inside_latency=link.latency, inside_bandwidth=link.payload_bandwidth
+    )
     ratios = sorted(all_reduce(group, row.bytes).seconds / row.seconds for row in reduced)
     assert 0.2 < ratios[len(ratios) // 2] < 5
 
