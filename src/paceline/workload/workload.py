@@ -10,6 +10,7 @@ from typing import ClassVar
 from paceline.artefact import Artefact
 
 OUTSIDE = -1  # the producer of what enters the model
+NOBODY = -1  # the keeper of what no layer saves for its backward
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,11 @@ class Layer:
     backward_kernels: int
     frozen_bytes: int = 0  # of parameters that do not train
     kept_fixed_bytes: int = 0  # of kept_bytes, what no batch changes: weights cast to another precision
+    # Alive at the worst moment, beyond what earlier layers keep (forward); beyond what this layer and those before it
+    # keep and the gradients of the weights of this layer and those behind it (backward). 0 where nobody traced it.
+    forward_peak_bytes: int = 0
+    backward_peak_bytes: int = 0
+    backward_peak_fixed_bytes: int = 0  # of backward_peak_bytes, what no batch changes: second copies of gradients
 
     @property
     def parameter_bytes(self) -> int:
@@ -44,10 +50,20 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A tensor that leaves its layer: who made it, who reads it last, how large it is."""
+    """A tensor that leaves its layer: who made it, who reads it last, how large it is, who saves it for the backward."""
 
     producer: int
     consumer: int
+    bytes: int
+    keeper: int = NOBODY
+
+
+@dataclass(frozen=True, slots=True)
+class Tie:
+    """A trained parameter that a layer reads again: who read it before, who reads it now, how large it is."""
+
+    before: int
+    again: int
     bytes: int
 
 
@@ -73,6 +89,7 @@ class Workload(Artefact):
     unused_parameters: tuple[str, ...] = ()
     unit: str = "images"
     tokens: int = 0
+    ties: tuple[Tie, ...] = ()
 
     @property
     def flops(self) -> int:
@@ -135,6 +152,8 @@ def _scaled(layer: Layer, share: float) -> Layer:
         output_bytes=round(layer.output_bytes * share),
         forward_bytes=_grown(layer.forward_bytes, weights + 2 * copies, share),
         backward_bytes=_grown(layer.backward_bytes, 2 * weights + copies, share),
+        forward_peak_bytes=_grown(layer.forward_peak_bytes, copies, share),
+        backward_peak_bytes=_grown(layer.backward_peak_bytes, layer.backward_peak_fixed_bytes, share),
     )
 
 
