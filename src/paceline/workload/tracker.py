@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,6 +66,58 @@ def tracked_step(
                 loss.backward()
 
         return peak_of(model, made, step, batches)
+
+
+def tracked_shards(
+    source: ModelSource,
+    batch: int,
+    optimizer: OptimizerSetting,
+    *,
+    ranks: int,
+    units: Sequence[str],
+    reshard: bool,
+    precision: str = "fp32",
+) -> TrackedPeak:
+    """Return the peak of the second step of one of ``ranks`` under FSDP2, with some modules as units besides the root.
+
+    ``reshard`` lets units go of their weights after the forward (ZeRO-3); the root keeps its own either way.
+    """
+    from torch.distributed._tools.fsdp2_mem_tracker import FSDPMemTracker
+    from torch.distributed.fsdp import fully_shard
+
+    with _fake_ranks(ranks) as mesh, fakes() as fake:
+        model = fake_model(source, fake, model_dtype(precision)).train()
+        for unit in units:
+            fully_shard(model.get_submodule(unit), mesh=mesh, reshard_after_forward=reshard)
+        fully_shard(model, mesh=mesh, reshard_after_forward=None if reshard else False)
+        made = make_optimizer(model, optimizer)
+        inputs, targets = _example(source, batch, precision)
+
+        def accumulate() -> None:
+            with autocast(precision, "cpu"):
+                loss = source.loss(model(inputs), targets)
+            loss.backward()
+
+        _step(made, accumulate)
+        made.zero_grad(set_to_none=True)
+        tracker = FSDPMemTracker(model, made)
+        tracker.track_inputs((inputs, targets))
+        with _hushed(), tracker:
+            _step(made, accumulate)
+        return _peak(tracker)
+
+
+@contextlib.contextmanager
+def _fake_ranks(ranks: int) -> Iterator[Any]:
+    import torch.distributed as dist
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    dist.init_process_group("fake", rank=0, world_size=ranks, store=FakeStore())
+    try:
+        yield init_device_mesh("cpu", (ranks,))
+    finally:
+        dist.destroy_process_group()
 
 
 def make_optimizer(model: nn.Module, setting: OptimizerSetting, foreach: bool = False) -> torch.optim.Optimizer:

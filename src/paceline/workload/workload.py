@@ -122,6 +122,18 @@ class Workload(Artefact):
             change[edge.consumer] -= edge.bytes
         return tuple(accumulate(change))[: len(self.layers)]
 
+    def layers_of(self, module: str) -> tuple[int, int]:
+        """Return the layers (low, high) that run from a module's first call to the end of its last.
+
+        A module is named by its path, as in ``named_modules``; one that does nothing by itself has no layers.
+        """
+        inside = [
+            number
+            for number, layer in enumerate(self.layers)
+            if layer.name == module or layer.name.startswith((f"{module}.", f"{module}#"))
+        ]
+        return (inside[0], inside[-1] + 1) if inside else (0, 0)
+
     def at(self, batch: int) -> Workload:
         """Return the same workload at another batch size.
 
