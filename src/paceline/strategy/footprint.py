@@ -1,28 +1,174 @@
-"""Memory that every strategy needs alike, and the one rule for scratch space."""
+"""Memory of one device at the peak of a steady step: the one place that every strategy asks.
+
+A step drops the gradients first (``zero_grad(set_to_none=True)``), runs its passes, and ends with the optimizer, whose
+state exists from the second step on. The peak is the fullest of all moments of :mod:`.peak` (or :mod:`.sharded`) and of
+the optimizer's; the kinds are those alive at that moment. Not in it: workspaces inside kernels (cuDNN, MKL), the rounding
+of allocators and the pieces that they cannot use, the context of the driver.
+
+Known error on traced workloads: the suite ``memory`` compares all of it with torch's tracker.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from paceline.strategy.contract import Memory, Situation
-from paceline.workload.optimizer import STATE_COPIES
+from paceline.strategy.ledger import ledger_of
+from paceline.strategy.moment import Moments, fullest, moments
+from paceline.strategy.peak import Stretch, stretch_of
+from paceline.strategy.sharded import sharded_moments
+from paceline.workload.device import find_device
+from paceline.workload.optimizer import STATE_COPIES, scratch_bytes
+from paceline.workload.workload import Workload
 
 
-def replica_memory(situation: Situation, communication: int = 0) -> Memory:
-    """Return the memory of a device that holds the whole model.
+@dataclass(frozen=True, slots=True)
+class Shards:
+    """Over how many ranks weights, gradients and the optimizer's state are divided.
 
-    The peak is near the start of the backward, when all activations are alive and gradients begin to appear; torch
-    frees activations as it goes, but gradients and optimizer state stay, so their sum with the activations bounds the
-    peak from above by little for convolutional networks and is taken as the peak.
+    ``units`` are the layers (low, high) of each module that ``fully_shard`` wraps, all others are the root's;
+    ``reshard`` says whether units let go of their weights after the forward. They matter where weights are divided.
     """
-    workload = situation.profile.workload.at(situation.plan.batch_per_device)
-    copies = STATE_COPIES[situation.profile.optimizer]
-    largest = max((layer.output_bytes for layer in workload.layers), default=0)
+
+    parameters: int = 1
+    gradients: int = 1
+    optimizer: int = 1
+    units: tuple[tuple[int, int], ...] = ()
+    reshard: bool = True
+
+
+WHOLE = Shards()
+
+
+def zero_shards(level: int, ranks: int, units: tuple[tuple[int, int], ...] = ()) -> Shards:
+    """Return what ZeRO's levels divide: 1 the optimizer's state, 2 gradients too, 3 weights too (FSDP2 for 2 and 3).
+
+    FSDP2 holds sharded weights at level 2 as well, and gathers them for the time between forward and backward.
+
+    >>> zero_shards(2, 8).reshard
+    False
+    """
+    if level == 1:
+        return Shards(optimizer=ranks)
+    return Shards(ranks, ranks, ranks, units, reshard=level > 2)
+
+
+def stage_memory(
+    workload: Workload,
+    optimizer: str,
+    *,
+    layers: tuple[int, int] | None = None,
+    in_flight: int = 1,
+    passes: int = 1,
+    recompute: bool = False,
+    shards: Shards = WHOLE,
+    versions: int = 1,
+    snapshots: int = 0,
+    communication: int = 0,
+    gradients_stay: bool = False,
+    foreach: bool = True,
+    decay: bool = False,
+) -> Memory:
+    """Return the memory of a device that trains some layers of a workload (all by default).
+
+    The workload's batch is that of one forward: a micro-batch, or one pass of several.
+
+    - ``passes``: forwards and backwards of a step, whose inputs are all on the device from its start;
+    - ``in_flight``: passes whose activations are alive at once before the first backward (GPipe: all M micro-batches;
+      1F1B on stage s of K: min(M, K - s); accumulation: 1). With as many as passes no forward follows a backward;
+    - ``recompute``: passes in flight keep only what the stage receives and sends; the rest is made again for the
+      backward of one of them (torch.utils.checkpoint around the stage);
+    - ``versions``: weights of so many updates are alive (PipeDream's stashing), the newest included;
+    - ``snapshots``: further copies of the weights (an average under way, an outer optimizer's anchor and momentum);
+    - ``communication``: bytes of buffers that live through the step (staging, compressed buckets);
+    - ``gradients_stay``: gradients live in buffers that outlive ``zero_grad`` (DDP's buckets);
+    - ``foreach``: the optimizer takes all weights at once, as torch does on GPUs; ``decay``: it adds weight decay.
+    """
+    low, high = layers or (0, len(workload.layers))
+    whole = (low, high) == (0, len(workload.layers))
+    stretch = stretch_of(ledger_of(workload), low, high)
+    weights = workload.parameter_bytes if whole else stretch.weights
+    trained = stretch.trained
+    if shards.parameters > 1:
+        parts = _sharded(stretch, weights, shards, in_flight, passes)
+    else:
+        parts = _whole(stretch, shards.gradients, in_flight, passes, recompute, gradients_stay)
+    scratch = scratch_bytes(
+        optimizer,
+        -(-trained // shards.optimizer),
+        -(-stretch.ledger.largest // shards.parameters),
+        foreach=foreach,
+        decay=decay,
+    )
+    parts.append(moments(1, gradients=-(-trained // shards.gradients), workspace=scratch))
+    peak = fullest(parts)
     return Memory(
-        parameters=workload.parameter_bytes,
-        gradients=workload.gradient_bytes,
-        optimizer=copies * workload.gradient_bytes,
-        activations=workload.kept_bytes,
-        inputs=workload.input_bytes,
-        buffers=workload.buffer_bytes,
+        parameters=-(-weights // shards.parameters) + peak["parameters"],
+        gradients=peak["gradients"],
+        optimizer=-(-STATE_COPIES[optimizer] * trained // shards.optimizer),
+        activations=peak["activations"],
+        inputs=workload.input_bytes * passes if low == 0 else 0,
+        buffers=workload.buffer_bytes if whole else round(workload.buffer_bytes * (high - low) / len(workload.layers)),
+        communication=communication + peak["communication"],
+        workspace=peak["workspace"],
+        stashed=(versions - 1 + snapshots) * weights,
+    )
+
+
+def _whole(
+    stretch: Stretch, divided: int, in_flight: int, passes: int, recompute: bool, gradients_stay: bool
+) -> list[Moments]:
+    """Return the moments of a device that holds its layers' weights whole."""
+    trained, received, sent = stretch.trained, stretch.received, stretch.sent
+    in_flight = min(in_flight, passes)
+    each = received + sent + (0 if recompute else stretch.kept_bytes)
+    behind = stretch.ledger.flowing(stretch.high) if recompute else 0  # waits while the forward is made again
+    fresh = stretch.fresh if divided == 1 else stretch.own + stretch.fresh // divided
+    resident = stretch.own + trained // divided
+    first = (in_flight - 1) * each
+    there = trained // divided if gradients_stay else 0
+    parts = [
+        stretch.forward(first + received + (sent + behind if recompute else 0), there),
+        stretch.backward(first + received + sent, resident if gradients_stay else fresh),
+    ]
+    if passes > 1 and not gradients_stay:
+        # After the first backward its activations are gone and its gradients there; a new forward may follow it.
+        later = first if passes > in_flight else first - each
+        parts.append(stretch.backward(later + received + sent, resident))
+        if passes > in_flight or recompute:
+            again = received + (sent + behind if recompute else 0)
+            parts.append(stretch.forward(later + again, trained // divided))
+    return parts
+
+
+def _sharded(stretch: Stretch, weights: int, shards: Shards, in_flight: int, passes: int) -> list[Moments]:
+    """Return the moments of a device that holds a shard of its layers' weights and gathers unit by unit."""
+    in_flight = min(in_flight, passes)
+    base = (in_flight - 1) * (stretch.received + stretch.sent + stretch.kept_bytes) + stretch.received + stretch.sent
+    return [
+        part
+        for resident in ((False, True) if passes > 1 else (False,))
+        for part in sharded_moments(
+            stretch,
+            shards.units,
+            weights,
+            ranks=shards.parameters,
+            reshard=shards.reshard,
+            resident=resident,
+            base=base,
+        )
+    ]
+
+
+def replica_memory(
+    situation: Situation, communication: int = 0, *, passes: int = 1, gradients_stay: bool = False
+) -> Memory:
+    """Return the memory of a device that holds the whole model and trains the plan's batch in each pass."""
+    return stage_memory(
+        situation.profile.workload.at(situation.plan.batch_per_device),
+        situation.profile.optimizer,
+        passes=passes,
         communication=communication,
-        workspace=2 * largest,  # a layer's output and the gradient of it, alive at once
+        gradients_stay=gradients_stay,
+        foreach=find_device(situation.profile.device).generation != "cpu",
     )

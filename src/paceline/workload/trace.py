@@ -1,8 +1,8 @@
 """Traces any module with fake tensors: no memory, no compute, every layer's FLOPs and bytes.
 
-Four watchers look at one fake training step: a dispatch mode sees every kernel (FLOPs, traffic, data flow), autograd's
-saved-tensor hooks see what is kept for the backward, module hooks say whose work it is (:mod:`.segment`), and the
-parameters' storages say who owns which weights.
+Watchers look at one fake training step: a dispatch mode sees every kernel (FLOPs, traffic, data flow), autograd's
+saved-tensor hooks see what is kept for the backward, module hooks say whose work it is (:mod:`.segment`), the parameters'
+storages say who owns which weights, and storages that die say what is alive (:mod:`.alive`).
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from torch.utils._pytree import tree_iter
 from paceline.errors import ModelError, PacelineError
 from paceline.model.source import ModelSource
 from paceline.model.spec import show_shape
+from paceline.workload.alive import Alive, Peak, layer_peaks, storage_of
 from paceline.workload.fake import fake_model, quiet_fakes
 from paceline.workload.flops import count_flops
 from paceline.workload.kind import layer_kind
 from paceline.workload.precision import autocast, model_dtype
 from paceline.workload.segment import NONE, Segmenter
-from paceline.workload.workload import OUTSIDE, Edge, Layer, Workload
+from paceline.workload.workload import NOBODY, OUTSIDE, Edge, Layer, Tie, Workload
 
 
 def trace(source: ModelSource, batch: int, precision: str = "fp32") -> Workload:
@@ -44,7 +45,7 @@ def trace(source: ModelSource, batch: int, precision: str = "fp32") -> Workload:
         inputs, targets = source.example(batch)
         if inputs.is_floating_point():
             inputs = inputs.to(model_dtype(precision))
-        watch = _Watch(model, inputs)
+        watch = _Watch(model, inputs, targets)
         try:
             with _training_step(watch):
                 with autocast(precision, "cpu"):
@@ -93,6 +94,8 @@ class _Tally:
     parameters: int = 0
     groups: int = 1
     kernel_size: tuple[int, ...] = ()
+    shapes: set[tuple[int, ...]] = field(default_factory=set)  # of the weights that it reads, sides in order of size
+    peak: Peak = field(default_factory=Peak)
 
 
 @dataclass(slots=True)
@@ -100,33 +103,36 @@ class _Flow:
     producer: int
     bytes: int
     consumer: int = OUTSIDE
-
-
-def _storage(tensor: torch.Tensor) -> int:
-    return cast(int, tensor.untyped_storage()._cdata)
+    keeper: int = NOBODY
 
 
 def _size(tensor: torch.Tensor) -> int:
     return tensor.numel() * tensor.element_size()
 
 
+def _sides(tensor: torch.Tensor) -> tuple[int, ...]:
+    return tuple(sorted(side for side in tensor.shape if side > 1))  # a gradient may come as its transpose
+
+
 class _Watch(TorchDispatchMode):
     """Sees every kernel of one step and books it on its layer."""
 
-    def __init__(self, model: nn.Module, inputs: torch.Tensor) -> None:
+    def __init__(self, model: nn.Module, inputs: torch.Tensor, targets: torch.Tensor) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.segmenter = Segmenter(model)
         self.model = model
         self.inputs = inputs
         self.tallies: list[_Tally] = []
-        self.owned = {_storage(p): p for p in model.parameters()}
-        self.fixed = set(self.owned) | {_storage(b) for b in model.buffers()}
-        self.seen: set[int] = set()
+        self.owned = {storage_of(p): p for p in model.parameters()}
+        self.fixed = set(self.owned) | {storage_of(b) for b in model.buffers()}
+        self.readers: dict[int, int] = {}  # of each parameter, the layer that read it last
+        self.ties: list[Tie] = []
         self.copies: set[int] = set()  # made of nothing but weights, and no larger than they are
-        self.kept: set[int] = {_storage(inputs)}
+        self.kept: set[int] = {storage_of(inputs)}
         self.flows: list[_Flow] = [_Flow(OUTSIDE, _size(inputs))]
-        self.flow_of: dict[int, int] = {_storage(inputs): 0}
-        self.alive: list[torch.Tensor] = []  # a freed storage's address could be given to another tensor
+        self.flow_of: dict[int, int] = {storage_of(inputs): 0}
+        self.alive = Alive({*self.fixed, storage_of(inputs), storage_of(targets)}, self._forget)
+        self.backward_layer = NONE  # whose backward ran last: what autograd accumulates then is its gradients
 
     def _tally(self, layer: int) -> _Tally:
         while len(self.tallies) <= layer:
@@ -153,6 +159,8 @@ class _Watch(TorchDispatchMode):
                 tally.backward_flops += flops
                 tally.backward_bytes += traffic
                 tally.backward_kernels += 1
+                self.backward_layer = layer
+            self._made_backward(made)
             return result
         layer = self.segmenter.forward_layer()
         tally = self._tally(layer)
@@ -166,45 +174,69 @@ class _Watch(TorchDispatchMode):
         self._flow(layer, read, made)
         return result
 
+    def _made_backward(self, made: list[torch.Tensor]) -> None:
+        tally = self._tally(max(self.backward_layer, 0))
+        for tensor in made:
+            self.alive.add(tensor, _sides(tensor) in tally.shapes)
+        if self.alive.bytes > tally.peak.backward:
+            tally.peak.backward, tally.peak.weights = self.alive.bytes, self.alive.weights
+
     def _flow(self, layer: int, read: list[torch.Tensor], made: list[torch.Tensor]) -> None:
         only_weights = bool(read) and all(
-            _storage(tensor) in self.fixed or _storage(tensor) in self.copies for tensor in read
+            storage_of(tensor) in self.fixed or storage_of(tensor) in self.copies for tensor in read
         )
         largest = max((tensor.untyped_storage().nbytes() for tensor in read), default=0)
         for tensor in read:
-            key = _storage(tensor)
-            if key in self.owned and key not in self.seen:
-                self.seen.add(key)
-                parameter = self.owned[key]
-                if parameter.requires_grad:
-                    rows = parameter.shape[0] if parameter.dim() else 1
-                    self._tally(layer).parameter_sizes.append(_size(parameter))
-                    self._tally(layer).parameter_shapes.append((rows, parameter.numel() // max(rows, 1)))
-                else:
-                    self._tally(layer).frozen_bytes += _size(parameter)
-                self._tally(layer).parameters += parameter.numel()
+            key = storage_of(tensor)
+            if key in self.owned:
+                self._read_parameter(layer, key)
             if key in self.flow_of:
                 self.flows[self.flow_of[key]].consumer = layer
         for tensor in made:
-            key = _storage(tensor)
+            key = storage_of(tensor)
             if key in self.fixed:
                 continue
             known = self.flow_of.get(key)
             if known is not None and self.flows[known].producer == layer:
                 continue
-            self.alive.append(tensor)
             if only_weights and tensor.untyped_storage().nbytes() <= largest:
                 self.copies.add(key)
             self.flow_of[key] = len(self.flows)  # an in-place kernel makes a new tensor as far as the flow is concerned
             self.flows.append(_Flow(layer, tensor.untyped_storage().nbytes()))
+            self.alive.add(tensor)
+        self._tally(layer).peak.forward = max(self._tally(layer).peak.forward, self.alive.bytes)
+
+    def _read_parameter(self, layer: int, key: int) -> None:
+        parameter, tally = self.owned[key], self._tally(layer)
+        before = self.readers.get(key)
+        self.readers[key] = layer
+        tally.shapes.add(_sides(parameter))
+        if before is None:
+            if parameter.requires_grad:
+                rows = parameter.shape[0] if parameter.dim() else 1
+                tally.parameter_sizes.append(_size(parameter))
+                tally.parameter_shapes.append((rows, parameter.numel() // max(rows, 1)))
+            else:
+                tally.frozen_bytes += _size(parameter)
+            tally.parameters += parameter.numel()
+        elif before != layer and parameter.requires_grad:
+            self.ties.append(Tie(before, layer, _size(parameter)))
+
+    def _forget(self, key: int) -> None:
+        # The address of a storage that is gone may be given to another one.
+        self.kept.discard(key)
+        self.copies.discard(key)
+        self.flow_of.pop(key, None)
 
     def saved(self, tensor: torch.Tensor) -> None:
-        key = _storage(tensor)
+        key = storage_of(tensor)
         if key in self.kept or key in self.fixed:
             return
         self.kept.add(key)
-        self.alive.append(tensor)
-        tally, size = self._tally(self.segmenter.coming()), tensor.untyped_storage().nbytes()
+        layer = self.segmenter.coming()
+        if key in self.flow_of:
+            self.flows[self.flow_of[key]].keeper = layer
+        tally, size = self._tally(layer), tensor.untyped_storage().nbytes()
         tally.kept_bytes += size
         if key in self.copies:
             tally.kept_fixed_bytes += size
@@ -215,7 +247,7 @@ class _Watch(TorchDispatchMode):
         for _ in names[len(self.tallies) :]:
             self.tallies.append(_Tally())
         edges = tuple(
-            Edge(flow.producer, flow.consumer, flow.bytes)
+            Edge(flow.producer, flow.consumer, flow.bytes, flow.keeper)
             for flow in self.flows
             if flow.consumer > flow.producer and flow.bytes > 0
         )
@@ -223,6 +255,10 @@ class _Watch(TorchDispatchMode):
         for edge in edges:
             if edge.producer != OUTSIDE:
                 output[edge.producer] += edge.bytes
+        gradients = [0] * len(names)
+        for key, layer in self.readers.items():
+            gradients[layer] += _size(self.owned[key]) if self.owned[key].requires_grad else 0
+        peaks = layer_peaks([t.peak for t in self.tallies], [t.kept_bytes for t in self.tallies], gradients)
         layers = tuple(
             Layer(
                 name=name,
@@ -240,8 +276,13 @@ class _Watch(TorchDispatchMode):
                 backward_kernels=tally.backward_kernels,
                 kept_fixed_bytes=tally.kept_fixed_bytes,
                 parameter_shapes=tuple(tally.parameter_shapes),
+                forward_peak_bytes=forward,
+                backward_peak_bytes=backward,
+                backward_peak_fixed_bytes=second,
             )
-            for name, module_type, tally, made in zip(names, self.segmenter.module_types, self.tallies, output)
+            for name, module_type, tally, made, (forward, backward, second) in zip(
+                names, self.segmenter.module_types, self.tallies, output, peaks
+            )
         )
         parameters = list(self.model.parameters())
         return Workload(
@@ -255,8 +296,9 @@ class _Watch(TorchDispatchMode):
             parameter_bytes=sum(map(_size, parameters)),
             buffer_bytes=sum(map(_size, self.model.buffers())),
             unused_parameters=tuple(
-                name for name, p in self.model.named_parameters() if p.requires_grad and _storage(p) not in self.seen
+                name for name, p in self.model.named_parameters() if p.requires_grad and storage_of(p) not in self.readers
             ),
             unit="sequences" if source.inputs.vocabulary else "images",
             tokens=source.inputs.shape[0] if source.inputs.vocabulary else 0,
+            ties=tuple(self.ties),
         )

@@ -10,6 +10,7 @@ from typing import ClassVar
 from paceline.artefact import Artefact
 
 OUTSIDE = -1  # the producer of what enters the model
+NOBODY = -1  # the keeper of what no layer saves for its backward
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,11 @@ class Layer:
     kept_fixed_bytes: int = 0  # of kept_bytes, what no batch changes: weights cast to another precision
     # (rows, columns) of each trained tensor seen as a matrix, parallel to parameter_sizes; () where nobody looked
     parameter_shapes: tuple[tuple[int, int], ...] = ()
+    # Alive at the worst moment, beyond what earlier layers keep (forward); beyond what this layer and those before it
+    # keep and the gradients of the weights of this layer and those behind it (backward). 0 where nobody traced it.
+    forward_peak_bytes: int = 0
+    backward_peak_bytes: int = 0
+    backward_peak_fixed_bytes: int = 0  # of backward_peak_bytes, what no batch changes: second copies of gradients
 
     @property
     def parameter_bytes(self) -> int:
@@ -46,10 +52,20 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A tensor that leaves its layer: who made it, who reads it last, how large it is."""
+    """A tensor that leaves its layer: who made it, who reads it last, how large it is, who saves it for the backward."""
 
     producer: int
     consumer: int
+    bytes: int
+    keeper: int = NOBODY
+
+
+@dataclass(frozen=True, slots=True)
+class Tie:
+    """A trained parameter that a layer reads again: who read it before, who reads it now, how large it is."""
+
+    before: int
+    again: int
     bytes: int
 
 
@@ -75,6 +91,7 @@ class Workload(Artefact):
     unused_parameters: tuple[str, ...] = ()
     unit: str = "images"
     tokens: int = 0
+    ties: tuple[Tie, ...] = ()
 
     @property
     def layer_names(self) -> tuple[str, ...]:
@@ -112,6 +129,18 @@ class Workload(Artefact):
             change[edge.consumer] -= edge.bytes
         return tuple(accumulate(change))[: len(self.layers)]
 
+    def layers_of(self, module: str) -> tuple[int, int]:
+        """Return the layers (low, high) that run from a module's first call to the end of its last.
+
+        A module is named by its path, as in ``named_modules``; one that does nothing by itself has no layers.
+        """
+        inside = [
+            number
+            for number, layer in enumerate(self.layers)
+            if layer.name == module or layer.name.startswith((f"{module}.", f"{module}#"))
+        ]
+        return (inside[0], inside[-1] + 1) if inside else (0, 0)
+
     def at(self, batch: int) -> Workload:
         """Return the same workload at another batch size.
 
@@ -142,6 +171,8 @@ def _scaled(layer: Layer, share: float) -> Layer:
         output_bytes=round(layer.output_bytes * share),
         forward_bytes=_grown(layer.forward_bytes, weights + 2 * copies, share),
         backward_bytes=_grown(layer.backward_bytes, 2 * weights + copies, share),
+        forward_peak_bytes=_grown(layer.forward_peak_bytes, copies, share),
+        backward_peak_bytes=_grown(layer.backward_peak_bytes, layer.backward_peak_fixed_bytes, share),
     )
 
 

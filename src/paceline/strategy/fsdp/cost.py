@@ -14,9 +14,9 @@ from paceline.engine.collective import collective
 from paceline.engine.program import Builder, Work
 from paceline.strategy.compute import add_backward, add_forward, add_start
 from paceline.strategy.contract import Memory, Situation, Step
+from paceline.strategy.footprint import stage_memory, zero_shards
 from paceline.strategy.fsdp.unit import units
 from paceline.strategy.lanes import Lanes, add_lanes, copy_seconds, wait_for_slowest
-from paceline.strategy.peak import Shards, stage_memory
 from paceline.workload.arrays import layer_arrays
 
 
@@ -77,16 +77,7 @@ def _copies(situation: Situation) -> list[float]:
 def memory(situation: Situation) -> Memory:
     """Return what a device holds: its shards, and the units that are whole."""
     plan, workload = situation.plan, situation.profile.workload
-    level, devices = int(plan.knobs["level"]), plan.devices
     arrays = layer_arrays(workload)
-    largest = max(
-        float(arrays.parameter[first:last].sum())
-        for first, last in units(arrays.parameter.tolist(), float(plan.knobs["wrap_mb"]))
-    )
-    shards = Shards(
-        parameters=devices if level == 3 and plan.knobs["reshard"] else 1,
-        gradients=devices if level >= 2 else 1,
-        optimizer=devices,
-        unit_bytes=round(largest),
-    )
+    ranges = tuple(units(arrays.parameter.tolist(), float(plan.knobs["wrap_mb"])))
+    shards = zero_shards(int(plan.knobs["level"]), plan.devices, ranges)
     return stage_memory(workload.at(plan.batch_per_device), situation.profile.optimizer, shards=shards)

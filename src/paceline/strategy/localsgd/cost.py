@@ -45,4 +45,4 @@ def memory(situation: Situation) -> Memory:
     """Return a replica's memory: the weights travel in a buffer of their size."""
     size = situation.profile.workload.gradient_bytes
     copies = OUTERS[str(situation.plan.knobs["outer"])]
-    return replica_memory(situation, communication=size, snapshots=copies)
+    return replica_memory(situation, communication=size * (1 + copies))

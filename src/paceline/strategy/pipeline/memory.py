@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from paceline.engine.program import Builder
 from paceline.strategy.contract import Memory, Situation
-from paceline.strategy.peak import stage_memory
+from paceline.strategy.footprint import stage_memory
 from paceline.strategy.pipeline.links import Links
 from paceline.strategy.pipeline.order import device_order, in_flight
 from paceline.strategy.pipeline.shape import shape_of
@@ -27,6 +27,7 @@ def pipeline_memory(situation: Situation, schedule: str, recompute: bool = False
                         situation.profile.optimizer,
                         layers=ranges[stage],
                         in_flight=number,
+                        passes=shape.micro_batches,
                         recompute=recompute,
                     )
                     for stage, number in flying.items()
