@@ -37,6 +37,10 @@ class Played:
         """Seconds from the first start to the last end."""
         return float(self.end.max(initial=0.0))
 
+    def window(self, tasks: tuple[int, int] | None) -> tuple[float, float]:
+        """Return the time between the ends of two tasks; all of it where none are named."""
+        return (float(self.end[tasks[0]]), float(self.end[tasks[1]])) if tasks else (0.0, self.makespan)
+
 
 def play(program: Program) -> Played:
     """Return the start and end of every task; a cycle in the dependencies is a fault and raises ValueError."""

@@ -47,7 +47,7 @@ def predict_played(profile: Profile, cluster: Cluster, plan: Plan, length: Lengt
         raise PacelineError(f"this plan cannot run: {problem}")
     step = strategy.step(situation)
     played = play(step.program)
-    window = (played.end[step.window[0]], played.end[step.window[1]]) if step.window else (0.0, played.makespan)
+    window = played.window(step.window)
     breakdown = break_down(played, window).scaled(1 / step.batches)
     memory = strategy.memory(situation)
     seconds = (window[1] - window[0]) / step.batches

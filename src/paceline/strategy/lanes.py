@@ -46,9 +46,7 @@ class Lanes:
 
     def communicator(self, build: Builder, name: str) -> int:
         """Add another communicator, which shares the wire but not the queue; return its stream."""
-        return (
-            self.compute if self.wire is None else build.stream(name, self.device, self.group.backend.concurrent)
-        )
+        return self.compute if self.wire is None else build.stream(name, self.device, self.group.backend.concurrent)
 
 
 def add_lanes(build: Builder, situation: Situation, name: str, group: Group | None = None) -> Lanes:

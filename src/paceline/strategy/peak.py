@@ -1,10 +1,10 @@
 """The walk through a step: what is alive while each layer of a stretch runs, forward and backward.
 
-    kept     ..##########..        rises layer by layer, falls in the backward
-    forward  own bytes of the layer that runs: what it reads and makes and nobody keeps
-    backward own bytes of the layer that runs: gradients that flow past, scratch
-    fresh    gradients appear with their layer's backward and stay until the next step drops them
-    resident gradients are there from the start (a pass before, a bucket), and each new one is there twice for a moment
+kept     ..##########..        rises layer by layer, falls in the backward
+forward  own bytes of the layer that runs: what it reads and makes and nobody keeps
+backward own bytes of the layer that runs: gradients that flow past, scratch
+fresh    gradients appear with their layer's backward and stay until the next step drops them
+resident gradients are there from the start (a pass before, a bucket), and each new one is there twice for a moment
 """
 
 from __future__ import annotations

@@ -16,4 +16,6 @@ class Unlaunched:
 
     def runner(self, plan: Plan, setting: RunSetting) -> NoReturn:
         """Refuse."""
-        raise UnavailableError(f"{self.name} can be predicted but not launched; `paceline strategies` lists those that can")
+        raise UnavailableError(
+            f"{self.name} can be predicted but not launched; `paceline strategies` lists those that can"
+        )

@@ -60,9 +60,7 @@ class Alive:
         self._forget(key)
 
 
-def layer_peaks(
-    peaks: Sequence[Peak], kept: Sequence[int], gradients: Sequence[int]
-) -> list[tuple[int, int, int]]:
+def layer_peaks(peaks: Sequence[Peak], kept: Sequence[int], gradients: Sequence[int]) -> list[tuple[int, int, int]]:
     """Return each layer's own bytes: of the forward, of the backward, and those of the latter that no batch changes.
 
     ``gradients`` are the bytes of the gradients that appear with each layer's backward.

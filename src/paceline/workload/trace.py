@@ -296,7 +296,9 @@ class _Watch(TorchDispatchMode):
             parameter_bytes=sum(map(_size, parameters)),
             buffer_bytes=sum(map(_size, self.model.buffers())),
             unused_parameters=tuple(
-                name for name, p in self.model.named_parameters() if p.requires_grad and storage_of(p) not in self.readers
+                name
+                for name, p in self.model.named_parameters()
+                if p.requires_grad and storage_of(p) not in self.readers
             ),
             unit="sequences" if source.inputs.vocabulary else "images",
             tokens=source.inputs.shape[0] if source.inputs.vocabulary else 0,

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-COMPRESSIONS: Mapping[str, int] = {"none": 4, "fp16": 2, "bf16": 2, "powersgd": 4}  # bytes for an fp32 value on the wire
+COMPRESSIONS: Mapping[str, int] = {
+    "none": 4,
+    "fp16": 2,
+    "bf16": 2,
+    "powersgd": 4,
+}  # bytes for an fp32 value on the wire
 
 
 def travelling_bytes(size: int, precision: str, compression: str) -> float:

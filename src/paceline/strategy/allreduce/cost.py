@@ -71,7 +71,9 @@ def _send_factors(
     task = after
     for name, size in (("vectors", found.plain), ("P", found.left), ("Q", found.right)):
         if name != "vectors":
-            task = build.task(f"multiply for {name} {number}", Work.COMPUTE, lanes.compute, found.flops / 2 / rate, [task])
+            task = build.task(
+                f"multiply for {name} {number}", Work.COMPUTE, lanes.compute, found.flops / 2 / rate, [task]
+            )
         cost = all_reduce(lanes.group, size, str(knobs["algorithm"]))
         task = lanes.send(build, f"all-reduce of {name} {number}", cost, [task])
     return task

@@ -43,7 +43,9 @@ def step(situation: Situation) -> Step:
     if plan.knobs["reshard"]:  # the last unit is needed at once and stays
         for number in range(len(ranges) - 2, -1, -1):
             ahead = backward.tasks[firsts[number + 2]] if number + 2 < len(ranges) else forward
-            _gather(build, lanes, f"gather again {number}", sizes[number], [ahead], backward.tasks[lasts[number]], gathers)
+            _gather(
+                build, lanes, f"gather again {number}", sizes[number], [ahead], backward.tasks[lasts[number]], gathers
+            )
     sent = [backward.last]
     for number in range(len(ranges) - 1, -1, -1):
         first, last = ranges[number]
@@ -61,9 +63,7 @@ def step(situation: Situation) -> Step:
     )
 
 
-def _gather(
-    build: Builder, lanes: Lanes, name: str, size: float, after: list[int], before: int, queue: int
-) -> None:
+def _gather(build: Builder, lanes: Lanes, name: str, size: float, after: list[int], before: int, queue: int) -> None:
     """Add the gather of a unit's parameters, which the unit's first task waits for."""
     sent = lanes.send(build, name, collective(lanes.group, "all-gather", size), after, queue, priority=-1)
     build.follow(before, [sent])

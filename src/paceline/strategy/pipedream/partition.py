@@ -22,9 +22,7 @@ def stages_of(situation: Situation) -> tuple[ReplicatedStage, ...]:
     arrays, cluster = layer_arrays(situation.profile.workload), situation.cluster
     levels = []
     if cluster.devices_per_host > 1:
-        slowest = min(
-            cluster.between(0, device).payload_bandwidth for device in range(1, cluster.devices_per_host)
-        )
+        slowest = min(cluster.between(0, device).payload_bandwidth for device in range(1, cluster.devices_per_host))
         levels.append((cluster.devices_per_host, slowest))
     if cluster.hosts > 1 or not levels:
         network = cluster.network.payload_bandwidth * cluster.nics / cluster.oversubscription

@@ -39,8 +39,10 @@ def pipeline_step(situation: Situation, schedule: str, recompute: bool = False) 
     seconds = _pass_seconds(situation, shape, ranges, recompute)
     passes = build.tasks(
         "",
-        lambda place: f"{'forward' if bones.kind[place] == Pass.FORWARD else 'backward'} {bones.micro[place]}"
-        + (f" of stage {bones.stage[place]}" if shape.virtual > 1 else ""),
+        lambda place: (
+            f"{'forward' if bones.kind[place] == Pass.FORWARD else 'backward'} {bones.micro[place]}"
+            + (f" of stage {bones.stage[place]}" if shape.virtual > 1 else "")
+        ),
         Work.COMPUTE,
         streams[bones.device],
         seconds[bones.kind, bones.stage],
@@ -105,8 +107,9 @@ def _add_transfers(
         latency[maker, taker] = links.latency(maker, taker)
     sent = build.transfers(
         "send",
-        lambda place: f"{'activations' if kind[place] == Pass.FORWARD else 'gradients'} "
-        f"{bones.micro[bones.sent_from[place]]}",
+        lambda place: (
+            f"{'activations' if kind[place] == Pass.FORWARD else 'gradients'} {bones.micro[bones.sent_from[place]]}"
+        ),
         sizes,
         routes[makers, takers],
         latency[makers, takers],

@@ -23,9 +23,7 @@ def stage_ranges_of(situation: Situation, shape: Shape, links: Links) -> Ranges:
     """
     timing = situation.timing_at(shape.micro_size)
     costs = tuple(map(sum, zip(timing.forward_seconds, timing.backward_seconds)))
-    per_byte = max(
-        links.seconds_per_byte(first, second) for first, second in pairwise(range(shape.devices))
-    )
+    per_byte = max(links.seconds_per_byte(first, second) for first, second in pairwise(range(shape.devices)))
     cut = layer_arrays(situation.profile.workload).cut * shape.micro_size * per_byte
     return _ranges(costs, tuple(cut.tolist()), shape.devices, shape.virtual)
 

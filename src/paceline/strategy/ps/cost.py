@@ -114,7 +114,11 @@ class _Worker:
     def _label(self, place: int) -> str:
         part: Partition = self.parts[place]
         names = self.workload.layers
-        return names[part.first].name if part.first == part.last else f"{names[part.first].name} to {names[part.last].name}"
+        return (
+            names[part.first].name
+            if part.first == part.last
+            else f"{names[part.first].name} to {names[part.last].name}"
+        )
 
 
 def memory(situation: Situation) -> Memory:

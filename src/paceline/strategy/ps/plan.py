@@ -30,7 +30,9 @@ class ParameterServer(Unlaunched):
             return "ps needs at least 2 devices"
         asked, there = int(situation.plan.knobs["helpers"]), situation.cluster.helpers
         if asked > there:
-            return f"it asks for {asked} helpers and {situation.cluster.name} has {there}; set helpers in the cluster file"
+            return (
+                f"it asks for {asked} helpers and {situation.cluster.name} has {there}; set helpers in the cluster file"
+            )
         return None
 
     def variants(self, situation: Situation) -> Iterator[Mapping[str, Knob]]:
