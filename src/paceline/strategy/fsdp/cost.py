@@ -10,11 +10,13 @@ waited for where they are called, so nothing hides them.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from paceline.engine.collective import collective
 from paceline.engine.program import Builder, Work
 from paceline.strategy.compute import add_backward, add_forward, add_start
 from paceline.strategy.contract import Memory, Situation, Step
-from paceline.strategy.footprint import stage_memory, zero_shards
+from paceline.strategy.footprint import stage_memory, takes_all_at_once, zero_shards
 from paceline.strategy.fsdp.unit import units
 from paceline.strategy.lanes import Lanes, add_lanes, copy_seconds, wait_for_slowest
 from paceline.workload.arrays import layer_arrays
@@ -80,4 +82,9 @@ def memory(situation: Situation) -> Memory:
     arrays = layer_arrays(workload)
     ranges = tuple(units(arrays.parameter.tolist(), float(plan.knobs["wrap_mb"])))
     shards = zero_shards(int(plan.knobs["level"]), plan.devices, ranges)
-    return stage_memory(workload.at(plan.batch_per_device), situation.profile.optimizer, shards=shards)
+    return stage_memory(
+        workload.at(plan.batch_per_device),
+        situation.profile.optimizer,
+        shards=replace(shards, reshard=bool(plan.knobs["reshard"])),
+        foreach=takes_all_at_once(situation),
+    )

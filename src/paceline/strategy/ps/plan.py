@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from paceline.errors import PacelineError
 from paceline.strategy.contract import Knob, Memory, Plan, Situation, Step
 from paceline.strategy.unlaunched import Unlaunched
 
@@ -33,6 +34,22 @@ class ParameterServer(Unlaunched):
             return (
                 f"it asks for {asked} helpers and {situation.cluster.name} has {there}; set helpers in the cluster file"
             )
+        return self._roots_problem(situation)
+
+    def _roots_problem(self, situation: Situation) -> str | None:
+        """Return what is wrong with the way in which a host's devices bring their gradients together."""
+        from paceline.strategy.ps.inside import aggregation
+
+        cluster, switch_size = situation.cluster, int(situation.plan.knobs["switch_size"])
+        roots = str(situation.plan.knobs["roots"])
+        if roots != "auto" and switch_size:
+            return "it names roots and a switch size; set switch_size = 0, or leave out the roots"
+        if roots != "auto" and not cluster.spans_switches:
+            return f"it names roots, which need a link across the switches of a host, and {cluster.name} has none"
+        try:
+            aggregation(cluster, switch_size, roots)
+        except PacelineError as error:
+            return str(error)
         return None
 
     def variants(self, situation: Situation) -> Iterator[Mapping[str, Knob]]:
@@ -71,6 +88,6 @@ class ParameterServer(Unlaunched):
             if not 0 < float(knobs[key]) <= 1 << 20:
                 return key, f"is {knobs[key]}, must be above 0 and at most {1 << 20}"
         roots = str(knobs["roots"])
-        if roots != "auto" and not all(part.strip().isdigit() for part in roots.split(",")):
+        if roots != "auto" and not all(part.strip().isdecimal() for part in roots.split(",")):
             return "roots", f"is {roots!r}, must be 'auto' or devices such as '2,3'"
         return None
