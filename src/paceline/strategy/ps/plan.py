@@ -7,8 +7,10 @@ from collections.abc import Iterator, Mapping
 from paceline.errors import PacelineError
 from paceline.strategy.contract import Knob, Memory, Plan, Situation, Step
 from paceline.strategy.unlaunched import Unlaunched
+from paceline.units import MEBI, format_bytes
 
 PARTITIONS_MB = (1.0, 4.0, 16.0)
+MOST_PARTITIONS = 1 << 16  # that are played one by one
 
 
 class ParameterServer(Unlaunched):
@@ -33,6 +35,12 @@ class ParameterServer(Unlaunched):
         if asked > there:
             return (
                 f"it asks for {asked} helpers and {situation.cluster.name} has {there}; set helpers in the cluster file"
+            )
+        partition_mb, size = float(situation.plan.knobs["partition_mb"]), situation.profile.workload.gradient_bytes
+        if size > MOST_PARTITIONS * partition_mb * MEBI:
+            return (
+                f"partitions of {partition_mb:g} MB cut {format_bytes(size)} of gradients into more than "
+                f"{MOST_PARTITIONS}; take larger ones"
             )
         return self._roots_problem(situation)
 
