@@ -3,9 +3,10 @@
     ZeRO-1, ZeRO-2   scatter a unit's gradients (reduce-scatter) behind its backward, gather parameters before the forward
     ZeRO-3           gather a unit's parameters before its forward and again before its backward, scatter its gradients
 
-Each collective moves (p-1)/p of the unit's bytes: 2, 2 and 3 times (p-1)/p n a step (Rajbhandari et al. 2020). FSDP2
-gathers one unit ahead: the buffer of the unit before the last must be free first. On Gloo its gathers and scatters are
-waited for where they are called, so nothing hides them.
+Each collective moves (p-1)/p of the unit's bytes: 2, 2 and 3 times (p-1)/p n a step (Rajbhandari et al. 2020), less the
+last unit's second gather: its backward follows its forward at once, and it stays. FSDP2 gathers one unit ahead: the
+buffer of the unit before the last must be free first. On Gloo its gathers and scatters are waited for where they are
+called, so nothing hides them.
 """
 
 from __future__ import annotations
