@@ -61,8 +61,10 @@ class _Worker:
         self.firsts = np.array([part.first for part in self.parts])
         self.compute = build.stream("compute", device)
         slots = max(round(float(knobs["credit_mb"]) / float(knobs["partition_mb"])), 1)
-        self.push = build.stream("push", device, slots)
-        self.pull = build.stream("pull", device, slots)
+        # Every leg of the way serves by priority, with so many partitions at a time.
+        self.inside, self.push, self.pull, self.outside = (
+            build.stream(name, device, slots) for name in ("to the host", "push", "pull", "from the host")
+        )
         self.network = add_network(build, situation, optimal_shares(cluster.hosts, int(knobs["helpers"])))
         waits = 1 if knobs["async"] else situation.plan.devices
         self.wait = slowest_of(waits) * timing.jitter * timing.step_seconds
@@ -81,29 +83,31 @@ class _Worker:
         backward = add_backward(build, self.compute, self.workload, self.timing, [forward])
         self.backward_end = backward.last
         ready = np.array(backward.tasks)[self.firsts]
-        pushed = self._move(f"push {number}", self.network.there, self.push, ready)
+        pushed = self._move(f"push {number}", self.network.there, (self.inside, self.push), ready)
         if self.wait:
             slow = build.transfer("wait for the slowest", 0, (), self.wait, [backward.last], device=self.device)
             build.follow(pushed[-1], [slow])
-        pulled = self._move(f"pull {number}", self.network.back, self.pull, np.array(pushed))
+        pulled = self._move(f"pull {number}", self.network.back, (self.pull, self.outside), np.array(pushed))
         seconds = self.timing.optimizer_seconds * self.sizes / max(self.sizes.sum(), 1.0)
+        # Kernels are launched ahead: what the backward and the forward have launched goes first.
         self.updated = build.tasks(
-            f"optimizer {number}", self._label, Work.COMPUTE, self.compute, seconds, priority=self.firsts - layers
+            f"optimizer {number}", self._label, Work.COMPUTE, self.compute, seconds, priority=self.firsts + 1
         )
         build.follow(np.array(self.updated), np.array(pulled))
 
-    def _move(self, name: str, legs: Sequence[Ways], stream: int, after: Ints) -> range:
-        """Add a transfer of every partition over each leg of its way; the credit is held on the network's."""
-        for number, leg in enumerate(legs):
-            network = number == (len(legs) - 1 if stream == self.push else 0)
+    def _move(self, name: str, legs: Sequence[Ways], streams: Sequence[int], after: Ints) -> range:
+        """Add a transfer of every partition over each leg of its way; a lone leg is the network's."""
+        if len(legs) == 1:
+            streams = [stream for stream in streams if stream in (self.push, self.pull)]
+        for leg, stream in zip(legs, streams):
             moved = self.build.transfers(
-                name if network else f"{name}, inside the host",
+                name if stream in (self.push, self.pull) else f"{name}, inside the host",
                 self._label,
                 self.sizes,
                 leg.wires[None, :],
                 leg.latency,
                 device=self.device,
-                stream=stream if network else -1,
+                stream=stream,
                 priority=self.firsts,
                 loads=leg.loads[None, :],
             )

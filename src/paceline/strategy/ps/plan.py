@@ -31,6 +31,8 @@ class ParameterServer(Unlaunched):
         """It needs workers, and the helpers that it asks for."""
         if situation.plan.devices < 2:
             return "ps needs at least 2 devices"
+        if not situation.profile.workload.gradient_bytes:
+            return f"{situation.profile.workload.name} has no weights that train, so there is nothing to sum"
         asked, there = int(situation.plan.knobs["helpers"]), situation.cluster.helpers
         if asked > there:
             return (
