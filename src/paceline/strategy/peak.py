@@ -10,6 +10,7 @@ resident gradients are there from the start (a pass before, a bucket), and each 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
 import numpy as np
 
 from paceline.strategy.ledger import Bytes, Ledger

@@ -17,6 +17,7 @@ not divide by p are padded: below 0.1 % where weights have thousands of rows.
 from __future__ import annotations
 
 from collections.abc import Sequence
+
 import numpy as np
 
 from paceline.strategy.ledger import Bytes

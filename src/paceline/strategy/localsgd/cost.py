@@ -12,8 +12,8 @@ from paceline.engine.program import Builder, Work
 from paceline.strategy.contract import Memory, Situation, Step
 from paceline.strategy.footprint import replica_memory
 from paceline.strategy.lanes import add_lanes, copy_seconds, wait_for_slowest
-from paceline.strategy.localstep import add_local_step
 from paceline.strategy.localsgd.plan import OUTERS
+from paceline.strategy.localstep import add_local_step
 
 
 def step(situation: Situation) -> Step:
