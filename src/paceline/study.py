@@ -101,8 +101,13 @@ class Study:
         """The prediction of the plan."""
         return self.played.prediction
 
-    def recommend(self, objective: Objective = "time", keep_batch: bool = False) -> Recommendation:
-        """Return every plan that fits, ranked; with ``keep_batch`` only those with the job's batch on each device."""
+    def recommend(
+        self, objective: Objective = "time", keep_batch: bool = False, strategies: tuple[str, ...] = ()
+    ) -> Recommendation:
+        """Return every plan that fits, ranked.
+
+        With ``keep_batch`` only those with the job's batch on each device; of all strategies, or those named.
+        """
         if objective == "cost" and self.case.cluster.price is None:
             what = "is missing, and ranking by cost needs it: [price] device_hour, helper_hour; see `paceline init`"
             raise FileError(self.case.job.where, "cluster.price", what)
@@ -116,6 +121,7 @@ class Study:
             vary_batch=not keep_batch,
             devices=devices,
             to_run=self.case.measurable or self.on != "local",  # a plan for this machine is there to be launched on it
+            strategies=strategies,
         )
         return recommend(question, length, objective)
 

@@ -14,11 +14,12 @@ from paceline.recommender.space import Question
 from paceline.train.spec import TrainSpec
 
 LENGTH = Length(10_000)
+REPLICAS = ("single", "allreduce")
 
 
 def question(where=None, of=None, vary_batch=True, **train):
     spec = TrainSpec(**{"batch_per_device": 8, "max_global_batch": 1 << 20} | train)
-    return Question(of or scaling_profile(), where or cluster(4, 2), spec, vary_batch)
+    return Question(of or scaling_profile(), where or cluster(4, 2), spec, vary_batch, strategies=REPLICAS)
 
 
 def scaling_profile(**more):
