@@ -74,7 +74,8 @@ def breakdown_rows(breakdown: Breakdown) -> list[list[str]]:
         "overhead of the loop": breakdown.overhead,
         "waiting for data": breakdown.data,
     }
-    rows = [[name, format_seconds(value), f"{value / breakdown.total:.1%}"] for name, value in parts.items() if value]
+    seen = {name: value for name, value in parts.items() if value > 1e-9 * breakdown.total}  # not what rounding leaves
+    rows = [[name, format_seconds(value), f"{value / breakdown.total:.1%}"] for name, value in seen.items()]
     return [*rows, ["step", format_seconds(breakdown.total), "100.0%"]]
 
 

@@ -13,7 +13,7 @@ from paceline.predictor.prediction import Cost, Prediction
 from paceline.predictor.reason import bottleneck
 from paceline.strategy.contract import Memory, Plan, Situation, Step
 from paceline.strategy.registry import find_strategy
-from paceline.workload.device import find_device
+from paceline.workload.device import find_device, is_virtual
 from paceline.workload.profile import Profile
 
 
@@ -68,7 +68,7 @@ def predict_played(profile: Profile, cluster: Cluster, plan: Plan, length: Lengt
         hosts=situation.cluster.hosts,
         global_batch=step.samples,
         step_seconds=seconds,
-        step_seconds_range=_range(seconds, breakdown, profile, step, plan),
+        step_seconds_range=_range(seconds, breakdown, situation, step),
         samples_per_second=rate,
         unit=workload.unit,
         tokens_per_second=rate * workload.tokens if workload.tokens else None,
@@ -96,16 +96,22 @@ def device_memory(cluster: Cluster) -> int:
     return find_device(cluster.device).memory_bytes or cluster.host.memory_bytes // cluster.devices_per_host
 
 
-def _range(seconds: float, breakdown: Breakdown, profile: Profile, step: Step, plan: Plan) -> tuple[float, float]:
+_EIGHT_OF_TEN = 1.28  # standard deviations about the mean that hold 80 % of a normal distribution
+_LEAST_NETWORK_SPREAD = 0.05  # what one probe of a network does not see: other moments, other traffic
+_VIRTUAL_SPREAD = 0.015  # a virtual device takes the profile's times by definition; the machine behind it adds this
+
+
+def _range(seconds: float, breakdown: Breakdown, situation: Situation, step: Step) -> tuple[float, float]:
     """Return where 8 of 10 measured steps should lie: independent errors of compute and network add in squares.
 
     An interpolated batch size widens the compute's part; overlap is not credited, so the range errs on the wide side.
     """
-    spread = profile.at(plan.batch_per_device).spread
-    if not profile.exact(plan.batch_per_device):
+    profile, batch = situation.profile, situation.plan.batch_per_device
+    spread = _VIRTUAL_SPREAD if is_virtual(situation.cluster.device) else profile.at(batch).spread
+    if not profile.exact(batch):
         spread = math.hypot(spread, 0.05)
     compute = (breakdown.compute + breakdown.overhead + breakdown.data) * spread
-    network = breakdown.communication * step.network_spread
+    network = breakdown.communication * _EIGHT_OF_TEN * max(step.network_spread, _LEAST_NETWORK_SPREAD)
     width = math.hypot(compute, network)
     return (max(seconds - width, 0.0), seconds + width)
 
