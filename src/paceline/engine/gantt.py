@@ -1,8 +1,8 @@
 """A played step as text: a row a stream, time to the right, as the papers on pipelines draw it.
 
-              0 s                       120 ms                      240 ms
-    stage 0   F0--F1--F2--F3--....................B0------B1------B2------B3------
-    stage 1   ....F0--F1--F2--F3--............B0------B1------B2------B3------....
+             0 s                                     37.5 ms                          75.0 ms
+    stage 0  F0---F1----F2---F3---................B0---------B1---------B2--------B3---------
+    stage 1  .....F0----F1---F2---F3----B0--------B1---------B2---------B3--------...........
 
 A cell is the first letter of what is done and the number of the micro-batch or step, where it fits; ``=`` is a transfer,
 ``.`` an idle device. Ends are rounded to columns, so cells that follow each other meet, and what is shorter than half a

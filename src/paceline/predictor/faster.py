@@ -78,7 +78,7 @@ def _beyond_bandwidth(cluster: Cluster, left: float, exposed: Share) -> str:
         device_link=replace(endless.device_link, latency=0.0),
         switches=tuple(replace(each, uplink=replace(each.uplink, latency=0.0)) for each in endless.switches),
     )
-    limit = "latency" if exposed(instant) < HIDDEN else "what no link shortens, such as calls, sums and waits"
+    limit = "latency" if exposed(instant) < HIDDEN else "what no link shortens, such as calls, sums and waits,"
     return f"no network would hide it: {left:.0%} would stay without a byte to carry, since {limit} is the limit"
 
 
