@@ -126,7 +126,7 @@ class Study:
         return replace(found, plans=(replace(found.best, bottleneck=reason), *found.plans[1:]))
 
     def references(self) -> list[ReferenceResult]:
-        """Return what the published closed forms say of the plan's step, on the profile and cluster of the prediction."""
+        """Return what the published closed forms say of the plan's step, on the prediction's profile and cluster."""
         return references_for(self.profile, self.case.cluster, self.played.prediction.plan)
 
     def order(self, plan: Plan | None = None, where: str | Path = "plan") -> Order:

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from test_cli_layout import on_a_terminal
+from terminal import on_a_terminal
 
 JOB = ["-s", "model.name=cnn", "-s", "cluster.preset=titan-rtx", "-s", "data.samples=4096"]
 JOB += ["-s", "train.batch_per_device=32", "-s", "cluster.hosts=1"]

@@ -1,5 +1,6 @@
 """Charts of tiny steps: golden files, in the pictures of the papers, and what holds of any chart."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -44,9 +45,9 @@ def test_the_chart_of_a_tiny_step(name):
 def test_gpipe_is_the_triangle_of_its_paper():
     rows = chart("gpipe", micro_batches=4).splitlines()[1:5]
     starts = [row.index("F0") for row in rows]
-    assert {later - sooner for sooner, later in zip(starts, starts[1:])} <= {4, 5}  # 10 ms each
+    assert {later - sooner for sooner, later in pairwise(starts)} <= {4, 5}  # 10 ms each
     ends = [row.index("B0") for row in rows]
-    assert all(sooner > later for sooner, later in zip(ends, ends[1:]))
+    assert all(sooner > later for sooner, later in pairwise(ends))
 
 
 def test_a_steady_pipedream_has_no_idle_column():

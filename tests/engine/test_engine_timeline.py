@@ -54,7 +54,7 @@ def test_transfers_that_overlap_on_a_link_stand_on_threads_of_their_own():
     threads = names(played, "thread")
     drawn = {e["name"]: threads[e["pid"], e["tid"]] for e in events(played, "X")}
     assert drawn == {"push 0": "up", "push 1": "up (2)", "push 2": "up (3)", "after": "up"}
-    assert {name for name in names(played, "process").values()} == {"links"}
+    assert set(names(played, "process").values()) == {"links"}
 
 
 def test_a_collective_is_on_its_communicator_and_its_bytes_on_the_slowest_link():

@@ -42,7 +42,7 @@ def width() -> int:
 
 
 def picture(text: str, colours: Mapping[str, str]) -> None:
-    """Print a chart as it stands; on a terminal, the cells behind a row's name in the colours of their first letters."""
+    """Print a chart as it stands; on a terminal, the cells behind a row's name in the colours of their letters."""
     from rich.text import Text
 
     screen = console()

@@ -25,7 +25,9 @@ def predict(
     reference: Annotated[
         bool, Parameter(negative=(), show_default=False, help="Put published closed forms beside the prediction.")
     ] = False,
-    gantt: Annotated[bool, Parameter(negative=(), show_default=False, help="Draw the step's timeline as text.")] = False,
+    gantt: Annotated[
+        bool, Parameter(negative=(), show_default=False, help="Draw the step's timeline as text.")
+    ] = False,
     trace: Annotated[Path | None, Parameter(help="Write the step's timeline here; Perfetto opens it.")] = None,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"], help="Save the prediction to this file.")] = None,
     quiet: Quiet = False,
@@ -89,4 +91,7 @@ def _print_references(rows: list[list[str]], prediction: Prediction) -> None:
         say(f"No published closed form speaks of {prediction.plan.strategy}.")
         return
     table(["reference", "step>", "against it>", "source~", "note~"], rows)
-    say("The prediction is the engine's; a reference is what a published formula says of the same profile, links and plan.")
+    say(
+        "The prediction is the engine's; a reference is what a published formula says of the same profile, "
+        "links and plan."
+    )

@@ -4,9 +4,9 @@
     stage 0  F0---F1----F2---F3---................B0---------B1---------B2--------B3---------
     stage 1  .....F0----F1---F2---F3----B0--------B1---------B2---------B3--------...........
 
-A cell is the first letter of what is done and the number of the micro-batch or step, where it fits; ``=`` is a transfer,
-``.`` an idle device. Ends are rounded to columns, so cells that follow each other meet, and what is shorter than half a
-column may not be seen. Everything is ASCII.
+A cell is the first letter of what is done and the number of the micro-batch or step, where it fits; ``=`` is a
+transfer, ``.`` an idle device. Ends are rounded to columns, so cells that follow each other meet, and what is shorter
+than half a column may not be seen. Everything is ASCII.
 """
 
 from __future__ import annotations

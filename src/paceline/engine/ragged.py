@@ -73,7 +73,7 @@ class Names:
         self._count += 1
 
     def add_many(self, prefix: str, labels: Sequence[str] | Callable[[int], str], count: int) -> None:
-        """Add ``count`` names of one prefix, which may be empty; labels come from a sequence or a function of the place."""
+        """Add ``count`` names of one prefix (or none); labels come from a sequence, or from a function of the place."""
         if count:
             self._starts.append(self._count)
             self._runs.append((prefix, labels))

@@ -35,7 +35,7 @@ def explained(profile: Profile, cluster: Cluster, found: PlayedPlan, length: Len
 
 
 def slowest_stage(played: Played, window: tuple[float, float]) -> str:
-    """Return which role computes longest and by how much, as the end of a sentence; nothing where all do about as much."""
+    """Return which role computes longest and by how much, as the end of a sentence; nothing where all do as much."""
     program = played.program
     counts = np.array([0 if role.idle else role.count for role in program.roles])
     inside = np.minimum(played.end, window[1]) - np.maximum(played.start, window[0])

@@ -1,7 +1,7 @@
 """What of a step's transfers nothing hides, by name.
 
-A transfer is exposed while it is under way and its device does nothing else. Where several are, each has an equal part of
-the time, so that the parts add up to the exposed communication of the breakdown.
+A transfer is exposed while it is under way and its device does nothing else. Where several are, each has an equal part
+of the time, so that the parts add up to the exposed communication of the breakdown.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which faster links would hide the communication of a plan: the slowest standard rates that do.
 
-A rate is the nominal one of a NIC, or of a device's link; latency and the share of the rate that payload reaches stay those
-of the cluster's own link, as far as the step goes. A faster technology may bring better ones, so this errs on the safe side.
+A rate is the nominal one of a NIC, or of a device's link; latency and the share of the rate that payload reaches stay
+those of the cluster's own link. A faster technology may have better ones, or worse: sockets fall behind fast lines.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class Length:
 
 @dataclass(frozen=True, slots=True)
 class PlayedPlan:
-    """A prediction with the timeline that it comes from, the window of it that is steady, and what bounds its traffic."""
+    """A prediction, the timeline that it comes from, the window of it that is steady, and what bounds its traffic."""
 
     prediction: Prediction
     played: Played

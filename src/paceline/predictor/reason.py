@@ -26,7 +26,7 @@ def binding(parts: Breakdown) -> tuple[str, float]:
 def bottleneck(parts: Breakdown, network: str, transfers: str = "communication", stage: str = "") -> str:
     """Return one sentence on what takes most of the step besides the work itself.
 
-    ``network`` is the link that bounds the traffic, ``transfers`` what of it is exposed, ``stage`` a remark on pipelines.
+    ``network`` is the link that bounds the traffic, ``transfers`` what of it is exposed, ``stage`` a remark on stages.
     """
     name, share = binding(parts)
     if share < HIDDEN:
