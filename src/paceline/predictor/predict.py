@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from paceline.cluster.cluster import Cluster
-from paceline.engine.breakdown import Breakdown, break_down
+from paceline.engine.breakdown import Breakdown, Span, break_down
 from paceline.engine.play import Played, play
 from paceline.errors import PacelineError
 from paceline.predictor.prediction import Cost, Prediction
@@ -28,10 +28,12 @@ class Length:
 
 @dataclass(frozen=True, slots=True)
 class PlayedPlan:
-    """A prediction with the timeline that it comes from."""
+    """A prediction, the timeline that it comes from, the window of it that is steady, and what bounds its traffic."""
 
     prediction: Prediction
     played: Played
+    window: Span
+    network: str
 
 
 def predict(profile: Profile, cluster: Cluster, plan: Plan, length: Length) -> Prediction:
@@ -81,14 +83,14 @@ def predict_played(profile: Profile, cluster: Cluster, plan: Plan, length: Lengt
         memory=memory,
         device_memory_bytes=capacity,
         fits=memory.total <= capacity,
-        bottleneck="",
+        bottleneck=bottleneck(breakdown, step.network),
         cost=_cost(situation.cluster, plan, epoch_seconds, total),
         source=profile.source,
         changes_update=strategy.changes_update(plan),
         guessed=(*step.notes, *_guessed(profile, plan)),
         scaling={"speedup": rate / alone, "efficiency": rate / alone / plan.devices},
     )
-    return PlayedPlan(replace(prediction, bottleneck=bottleneck(prediction, step, played)), played)
+    return PlayedPlan(prediction, played, window, step.network)
 
 
 def device_memory(cluster: Cluster) -> int:

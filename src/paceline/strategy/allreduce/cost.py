@@ -49,7 +49,7 @@ def step(situation: Situation) -> Step:
             continue
         size = travelling_bytes(bucket.bytes, workload.precision, str(plan.knobs["compression"]))
         cost = all_reduce(group, size, str(plan.knobs["algorithm"]))
-        sent.append(lanes.send(build, f"all-reduce {number}", cost, [after]))
+        sent.append(lanes.send(build, f"all-reduce bucket of {workload.layers[bucket.layer].name}", cost, [after]))
     sent = wait_for_slowest(build, lanes, timing, plan.devices, sent)
     add_optimizer(build, compute, timing, sent)
     return Step(

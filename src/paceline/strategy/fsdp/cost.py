@@ -33,24 +33,23 @@ def step(situation: Situation) -> Step:
     start = add_start(build, lanes.compute, timing)
     forward = add_forward(build, lanes.compute, workload, timing, [start])
     backward = add_backward(build, lanes.compute, workload, timing, [forward], _copies(situation))
-    layers = len(workload.layers)
+    layers, names = len(workload.layers), workload.layer_names
     firsts, lasts = [first for first, _ in ranges], [last - 1 for _, last in ranges]
     begin = forward - layers + 1  # the forward's first task
     sizes = [float(arrays.parameter[first:last].sum()) for first, last in ranges]
     for number, (first, size) in enumerate(zip(firsts, sizes)):
         ahead = begin + lasts[number - 2] if number > 1 else start
-        _gather(build, lanes, f"gather {number}", size, [ahead], begin + first, gathers)
+        _gather(build, lanes, f"gather unit of {names[first]}", size, [ahead], begin + first, gathers)
     if plan.knobs["reshard"]:  # the last unit is needed at once and stays
         for number in range(len(ranges) - 2, -1, -1):
             ahead = backward.tasks[firsts[number + 2]] if number + 2 < len(ranges) else forward
-            _gather(
-                build, lanes, f"gather again {number}", sizes[number], [ahead], backward.tasks[lasts[number]], gathers
-            )
+            again = f"gather again unit of {names[firsts[number]]}"
+            _gather(build, lanes, again, sizes[number], [ahead], backward.tasks[lasts[number]], gathers)
     sent = [backward.last]
     for number in range(len(ranges) - 1, -1, -1):
         first, last = ranges[number]
         cost = collective(lanes.group, "reduce-scatter", float(arrays.gradient[first:last].sum()))
-        sent.append(lanes.send(build, f"scatter {number}", cost, [backward.tasks[first]], scatters))
+        sent.append(lanes.send(build, f"scatter unit of {names[first]}", cost, [backward.tasks[first]], scatters))
     sent = wait_for_slowest(build, lanes, timing, plan.devices, sent)
     share = timing.optimizer_seconds / plan.devices
     build.task("optimizer", Work.COMPUTE, lanes.compute, share, sent)
