@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from handmade import user
-from paceline.workload.optimizer import OptimizerSetting, scratch_bytes
+from paceline.workload.optimizer import STATE_COPIES, OptimizerSetting, scratch_bytes
 from paceline.workload.tracker import fakes, make_optimizer, peak_of, tracked_shards, tracked_step
 
 SIDE = 256
@@ -41,10 +41,10 @@ def weights(peak):
         (OptimizerSetting("sgd"), True, 2 + 2 + 2),
         (OptimizerSetting("sgd", weight_decay=0.1), False, 2 + 2 + 2 + 1),
         (OptimizerSetting("sgd", weight_decay=0.1), True, 2 + 2 + 2 + 2),
-        (OptimizerSetting("adam"), False, 2 + 2 + 4 + 2),
+        (OptimizerSetting("adam"), False, 2 + 2 + 4 + 3),
         (OptimizerSetting("adam"), True, 2 + 2 + 4 + 2),
-        (OptimizerSetting("adam", weight_decay=0.1), False, 2 + 2 + 4 + 3),
-        (OptimizerSetting("adamw", weight_decay=0.1), False, 2 + 2 + 4 + 2),
+        (OptimizerSetting("adam", weight_decay=0.1), False, 2 + 2 + 4 + 4),
+        (OptimizerSetting("adamw", weight_decay=0.1), False, 2 + 2 + 4 + 3),
         (OptimizerSetting("adamw", weight_decay=0.1), True, 2 + 2 + 4 + 2),
     ],
 )
@@ -53,13 +53,9 @@ def test_weights_gradients_state_and_scratch(setting, foreach, expected):
     assert weights(peak) == pytest.approx(expected, abs=SMALL)
     assert peak.kinds["Parameter"] == 2 * WEIGHT
     assert sum(peak.kinds.values()) == peak.total
-    decay = setting.weight_decay > 0
-    scratch = scratch_bytes(setting.key, 2 * WEIGHT, WEIGHT, foreach=foreach, decay=decay)
-    assert scratch == pytest.approx((expected - 4) * WEIGHT - peak_state(setting), abs=1)
-
-
-def peak_state(setting):
-    return {"sgd-plain": 0, "sgd": 2, "adam": 4, "adamw": 4}[setting.key] * WEIGHT
+    state = STATE_COPIES[setting.key] * 2
+    scratch = scratch_bytes(setting.key, [WEIGHT, WEIGHT], foreach=foreach, decay=setting.weight_decay > 0)
+    assert scratch == (expected - 2 - 2 - state) * WEIGHT
 
 
 def test_a_second_pass_makes_each_gradient_twice():
@@ -101,9 +97,10 @@ def test_inputs_of_stages_die_with_their_backward():
 
 @pytest.mark.parametrize(
     ("reshard", "expected"),
-    # Four ranks: shards of weights and momentum 2 x 0.5, then two units of one weight each. Resharded, the second unit
-    # is entered while the first one's flat buffer is still there: 2 flat buffers and 1 gathered weight; without, 2.
-    [(True, 1 + 2 + 1), (False, 1 + 2 + 2)],
+    # Four ranks hold shards of weights and of momentum, 0.5 each. With resharding the peak is the first unit's backward:
+    # its weights and its gradient, the second's flat gradients on their way and its shard. Without, the second unit is
+    # entered in the forward with both units' weights and both flat buffers.
+    [(True, 1 + 1 + 1 + 1 + 0.25), (False, 1 + 2 + 2)],
 )
 def test_units_are_gathered_one_after_the_other(reshard, expected):
     peak = tracked_shards(SOURCE, 1, OptimizerSetting(), ranks=4, units=["one", "two"], reshard=reshard)
