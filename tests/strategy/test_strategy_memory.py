@@ -72,6 +72,13 @@ def test_a_stage_with_passes_in_flight():
     assert peak(layers=(2, 3)) == (4000, 4000, 20 + 300, 50, 0)
 
 
+def test_a_pipeline_that_never_drains():
+    # PipeDream with three in flight: each batch steps by itself, beside the two others.
+    assert peak(layers=(1, 2), in_flight=3) == (2000, 2000, 2 * 220 + 220, 40, 0)
+    assert peak(layers=(1, 2), in_flight=3, optimizer="adam") == (2000, 2000, 2 * 220, 2000, 0)
+    assert stage_memory(HAND, "sgd", in_flight=3).inputs == 3 * 64
+
+
 def test_recomputation_keeps_what_came_and_went():
     # One other pass holds 10 + 20; this one's 200 are made again beside the 20 that it sent.
     assert peak(layers=(1, 2), in_flight=3, passes=3, recompute=True) == (2000, 4000, 30 + 20 + 200, 40, 0)

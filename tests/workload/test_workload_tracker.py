@@ -97,9 +97,9 @@ def test_inputs_of_stages_die_with_their_backward():
 
 @pytest.mark.parametrize(
     ("reshard", "expected"),
-    # Four ranks hold shards of weights and of momentum, 0.5 each. With resharding the peak is the first unit's backward:
-    # its weights and its gradient, the second's flat gradients on their way and its shard. Without, the second unit is
-    # entered in the forward with both units' weights and both flat buffers.
+    # Four ranks hold shards of weights and of momentum, 0.5 each. With resharding the peak is the first unit's
+    # backward: its weights and its gradient, the second's flat gradients on their way and its shard. Without, the
+    # second unit is entered in the forward with both units' weights and both flat buffers.
     [(True, 1 + 1 + 1 + 1 + 0.25), (False, 1 + 2 + 2)],
 )
 def test_units_are_gathered_one_after_the_other(reshard, expected):

@@ -3,7 +3,8 @@
 A step drops the gradients first (``zero_grad(set_to_none=True)``), runs its passes, and ends with the optimizer, whose
 state exists from the second step on. The peak is the fullest of all moments of :mod:`.peak` (or :mod:`.sharded`) and
 of the optimizer's; the kinds are those alive at that moment. Not in it: workspaces inside kernels (cuDNN, MKL), the
-rounding of allocators and the pieces that they cannot use, the context of the driver.
+rounding of allocators and the pieces that they cannot use, the context of the driver. Under a tracker autograd adds
+two gradients of a tensor into a third place, where a device adds in place: at joins the figures are one tensor too high.
 
 Known error on traced workloads, against torch's tracker: below 1 % in every cell of ``paceline bench run memory``.
 """
@@ -75,7 +76,8 @@ def stage_memory(
     - ``batch``: samples of one forward (a micro-batch, one pass of several), the workload's own by default;
     - ``passes``: forwards and backwards of a step, whose inputs are all on the device from its start;
     - ``in_flight``: passes whose activations are alive at once before the first backward (GPipe: all M micro-batches;
-      1F1B on stage s of K: min(M, K - s); accumulation: 1). With as many as passes no forward follows a backward;
+      1F1B on stage s of K: min(M, K - s); accumulation: 1). With as many as passes no forward follows a backward; with
+      more the pipeline never drains, and the optimizer steps beside the others (PipeDream: K - s of passes 1);
     - ``recompute``: passes in flight keep only what the stage receives and sends; the rest is made again for the
       backward of one of them (torch.utils.checkpoint around the stage);
     - ``versions``: weights of so many updates are alive (PipeDream's stashing), the newest included;
@@ -95,14 +97,15 @@ def stage_memory(
         parts = _whole(stretch, shards.gradients, in_flight, passes, recompute, gradients_stay)
     scratch = scratch_bytes(optimizer, stretch.sizes, foreach=foreach, decay=decay)
     scratch = -(-scratch // (shards.optimizer if foreach else shards.parameters))
-    parts.append(moments(1, gradients=-(-trained // shards.gradients), workspace=scratch))
+    waiting = max(in_flight - passes, 0) * _each(stretch, recompute)
+    parts.append(moments(1, gradients=-(-trained // shards.gradients), activations=waiting, workspace=scratch))
     peak = fullest(parts)
     return Memory(
         parameters=-(-weights // shards.parameters) + peak["parameters"],
         gradients=peak["gradients"],
         optimizer=-(-STATE_COPIES[optimizer] * trained // shards.optimizer),
         activations=peak["activations"],
-        inputs=ledger.inputs * passes if low == 0 else 0,
+        inputs=ledger.inputs * max(passes, in_flight) if low == 0 else 0,
         buffers=round(ledger.buffers * (high - low) / ledger.layers),
         communication=communication + peak["communication"],
         workspace=peak["workspace"],
@@ -110,13 +113,19 @@ def stage_memory(
     )
 
 
+def _each(stretch: Stretch, recompute: bool) -> int:
+    """Return the activations of a pass that waits for its backward."""
+    if recompute:
+        return stretch.received(kept_too=True) + stretch.sent(kept_too=True)
+    return stretch.received(kept_too=False) + stretch.kept_bytes + stretch.sent(kept_too=False)
+
+
 def _whole(
     stretch: Stretch, divided: int, in_flight: int, passes: int, recompute: bool, gradients_stay: bool
 ) -> list[Moments]:
     """Return the moments of a device that holds its layers' weights whole."""
-    trained, in_flight = stretch.trained, min(in_flight, passes)
+    trained, each = stretch.trained, _each(stretch, recompute)
     received, sent = stretch.received(kept_too=False), stretch.sent(kept_too=recompute)
-    each = (stretch.received(kept_too=True) if recompute else received + stretch.kept_bytes) + sent
     forward = received
     backward = received + sent + stretch.held(sent_too=not recompute)
     if recompute:  # the output that was sent and its gradient wait while the forward is made again
@@ -130,18 +139,17 @@ def _whole(
     ]
     if passes > 1 and not gradients_stay:
         # After the first backward its activations are gone and its gradients there; a new forward may follow it.
-        later = others if passes > in_flight else others - each
+        later = others - each if passes == in_flight else others
         parts.append(stretch.backward(later + backward, resident))
-        if passes > in_flight or recompute:
+        if passes != in_flight or recompute:
             parts.append(stretch.forward(later + forward, trained // divided))
     return parts
 
 
 def _sharded(stretch: Stretch, weights: int, shards: Shards, in_flight: int, passes: int) -> list[Moments]:
     """Return the moments of a device that holds a shard of its layers' weights and gathers unit by unit."""
-    in_flight = min(in_flight, passes)
     edges = stretch.received(kept_too=False) + stretch.sent(kept_too=False)
-    base = (in_flight - 1) * (edges + stretch.kept_bytes) + edges
+    base = (in_flight - 1) * _each(stretch, recompute=False) + edges
     return [
         part
         for resident in ((False, True) if passes > 1 else (False,))
