@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -16,21 +16,25 @@ OPTIMIZERS: tuple[OptimizerName, ...] = ("sgd", "adam", "adamw")
 STATE_COPIES: Mapping[str, int] = {"sgd-plain": 0, "sgd": 1, "adam": 2, "adamw": 2}
 
 
-def scratch_bytes(optimizer: str, weights: int, largest: int, *, foreach: bool, decay: bool = False) -> int:
-    """Return what an optimizer's step needs for a moment, of ``weights`` bytes of which the largest tensor has so many.
+def scratch_bytes(optimizer: str, sizes: Sequence[int], *, foreach: bool, decay: bool = False) -> int:
+    """Return what an optimizer's step needs for a moment over weights of some sizes in bytes.
 
     Read in torch 2.13, default settings: on GPUs ``foreach`` handles all weights at once, so a temporary is as large as
-    all of them; on processors weights come one by one. Adam takes a square root of the second moment (weight by weight
-    a second copy divides it by the bias correction), and weight decay that is added to the gradient copies the gradient
-    (AdamW's is not; foreach Adam lets go of that copy before the root).
+    all of them; on processors weights come one by one. Adam takes a square root of the second moment (one by one,
+    another copy divides it by the bias correction, and the quotient of the weight before is still there), and weight
+    decay that is added to the gradient copies the gradient (AdamW's is not; foreach Adam lets go of that copy before
+    the root).
 
-    >>> scratch_bytes("adam", 100, 40, foreach=True), scratch_bytes("adam", 100, 40, foreach=False)
-    (100, 80)
+    >>> scratch_bytes("adam", [40, 60], foreach=True), scratch_bytes("adam", [40, 60], foreach=False)
+    (100, 160)
     """
     decayed = decay and optimizer != "adamw"
     if STATE_COPIES[optimizer] == 2:
-        return weights if foreach else (3 if decayed else 2) * largest
-    return (weights if foreach else largest) if decayed else 0
+        if foreach:
+            return sum(sizes)
+        copies = 3 if decayed else 2
+        return max((before + copies * size for before, size in zip((0, *sizes), sizes)), default=0)
+    return (sum(sizes) if foreach else max(sizes, default=0)) if decayed else 0
 
 
 @dataclass(frozen=True, slots=True)
