@@ -38,7 +38,7 @@ SUITES: Mapping[str, Suite] = {
         Suite("emulated-allreduce", "all-reduce on emulated V100s, predicted and measured", 25, True),
         Suite("emulated-links", "what emulated links carry, against the rates they are shaped to", 4, True),
         Suite("probe", "all-reduce on emulated hosts, foretold by a probe at other sizes", 3, True),
-        Suite("memory", "peaks of memory, predicted and tracked on fake tensors", 8),
+        Suite("memory", "peaks of memory, predicted and tracked on fake tensors", 6),
         Suite("device-models", "published throughputs of one device against the device models", 0.3),
     )
 }

@@ -4,7 +4,7 @@ A step drops the gradients first (``zero_grad(set_to_none=True)``), runs its pas
 state exists from the second step on. The peak is the fullest of all moments of :mod:`.peak` (or :mod:`.sharded`) and
 of the optimizer's; the kinds are those alive at that moment. Not in it: workspaces inside kernels (cuDNN, MKL), the
 rounding of allocators and the pieces that they cannot use, the context of the driver. Under a tracker autograd adds
-two gradients of a tensor into a third place, where a device adds in place: at joins the figures are one tensor too high.
+two gradients of a tensor into a third place, where a device adds in place: at joins that is one tensor too many.
 
 Known error on traced workloads, against torch's tracker: below 1 % in every cell of ``paceline bench run memory``.
 """
