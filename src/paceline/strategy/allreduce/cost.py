@@ -12,7 +12,6 @@ Workers that differ by chance wait for the slowest of them before the last bucke
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from paceline.engine.collective import all_reduce
 from paceline.engine.program import Builder, Work
@@ -87,9 +86,12 @@ def _copies(situation: Situation) -> list[float]:
 def memory(situation: Situation) -> Memory:
     """Return a replica's memory: gradients are views into the buckets, compression needs the largest bucket again."""
     knobs = situation.plan.knobs
-    memory = replica_memory(situation, _compressed_bytes(situation, knobs))
-    # The samples of all passes are on the device from the step's start.
-    return replace(memory, inputs=memory.inputs * int(knobs["accumulate"]))
+    return replica_memory(
+        situation,
+        _compressed_bytes(situation, knobs),
+        passes=int(knobs["accumulate"]),
+        gradients_stay=bool(knobs["overlap"]),
+    )
 
 
 def _compressed_bytes(situation: Situation, knobs: Mapping[str, Knob]) -> int:

@@ -79,4 +79,4 @@ def memory(situation: Situation) -> Memory:
     arrays = layer_arrays(workload)
     ranges = tuple(units(arrays.parameter.tolist(), float(plan.knobs["wrap_mb"])))
     shards = zero_shards(int(plan.knobs["level"]), plan.devices, ranges)
-    return stage_memory(workload.at(plan.batch_per_device), situation.profile.optimizer, shards=shards)
+    return stage_memory(workload, situation.profile.optimizer, batch=plan.batch_per_device, shards=shards)

@@ -229,7 +229,7 @@ def memory(situation: Situation) -> Memory:
     """Return the bytes of the fullest worker: every mini-batch in flight keeps its activations and its weights."""
     stages = stages_of(situation)
     replicas = tuple(stage.replicas for stage in stages)
-    workload = situation.profile.workload.at(situation.plan.batch_per_device)
+    workload = situation.profile.workload
     every = []
     for number, stage in enumerate(stages):
         flying = admitted(replicas, number)
@@ -237,9 +237,9 @@ def memory(situation: Situation) -> Memory:
             stage_memory(
                 workload,
                 situation.profile.optimizer,
+                batch=situation.plan.batch_per_device,
                 layers=(stage.first, stage.stop),
                 in_flight=flying,
-                passes=flying + 1,
                 versions=flying if situation.plan.knobs["stash"] else 1,
             )
         )

@@ -15,7 +15,7 @@ def pipeline_memory(situation: Situation, schedule: str, recompute: bool = False
     """Return the bytes of the device that needs most; several stages of one device add up."""
     shape = shape_of(situation.plan)
     ranges = stage_ranges_of(situation, shape, Links(Builder(), situation.cluster))
-    workload = situation.profile.workload.at(shape.micro_size)
+    workload = situation.profile.workload
     every = []
     for device in range(shape.devices):
         flying = in_flight(device_order(schedule, shape.devices, shape.virtual, shape.micro_batches, device))
@@ -25,6 +25,7 @@ def pipeline_memory(situation: Situation, schedule: str, recompute: bool = False
                     stage_memory(
                         workload,
                         situation.profile.optimizer,
+                        batch=shape.micro_size,
                         layers=ranges[stage],
                         in_flight=number,
                         passes=shape.micro_batches,
