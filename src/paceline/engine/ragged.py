@@ -98,5 +98,12 @@ class Names:
         return (self[place] for place in range(self._count))
 
     def which(self, starts: str | tuple[str, ...]) -> list[int]:
-        """Return the places of the names that start so."""
-        return [place for place, name in enumerate(self) if name.startswith(starts)]
+        """Return the places of the names that start so; labels are made only where a prefix leaves it open."""
+        wanted = (starts,) if isinstance(starts, str) else starts
+        found: list[int] = []
+        for (prefix, labels), first, stop in zip(self._runs, self._starts, [*self._starts[1:], self._count]):
+            if prefix.startswith(wanted):
+                found.extend(range(first, stop))
+            elif labels is not None and any(start.startswith(prefix) for start in wanted):
+                found.extend(place for place in range(first, stop) if self[place].startswith(wanted))
+        return found

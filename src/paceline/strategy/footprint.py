@@ -54,6 +54,11 @@ def zero_shards(level: int, ranks: int, units: tuple[tuple[int, int], ...] = ())
     return Shards(ranks, ranks, ranks, units, reshard=level > 2)
 
 
+def takes_all_at_once(situation: Situation) -> bool:
+    """Whether torch's optimizers take all weights at once (``foreach``) on the device of a situation."""
+    return find_device(situation.profile.device).generation != "cpu"
+
+
 def stage_memory(
     workload: Workload,
     optimizer: str,
@@ -80,8 +85,8 @@ def stage_memory(
       more the pipeline never drains, and the optimizer steps beside the others (PipeDream: K - s of passes 1);
     - ``recompute``: passes in flight keep only what the stage receives and sends; the rest is made again for the
       backward of one of them (torch.utils.checkpoint around the stage);
-    - ``versions``: weights of so many updates are alive (PipeDream's stashing), the newest included;
-    - ``snapshots``: further copies of the weights (an average under way, an outer optimizer's anchor and momentum);
+    - ``versions``: trained weights of so many updates are alive (PipeDream's stashing), the newest included;
+    - ``snapshots``: further copies of them (an average under way, an outer optimizer's anchor and momentum);
     - ``communication``: bytes of buffers that live through the step (staging, compressed buckets);
     - ``gradients_stay``: gradients live in buffers that outlive ``zero_grad`` (DDP's buckets);
     - ``foreach``: the optimizer takes all weights at once, as torch does on GPUs; ``decay``: it adds weight decay.
@@ -109,7 +114,7 @@ def stage_memory(
         buffers=round(ledger.buffers * (high - low) / ledger.layers),
         communication=communication + peak["communication"],
         workspace=peak["workspace"],
-        stashed=(versions - 1 + snapshots) * weights,
+        stashed=(versions - 1 + snapshots) * trained,
     )
 
 
@@ -166,7 +171,12 @@ def _sharded(stretch: Stretch, weights: int, shards: Shards, in_flight: int, pas
 
 
 def replica_memory(
-    situation: Situation, communication: int = 0, *, passes: int = 1, gradients_stay: bool = False
+    situation: Situation,
+    communication: int = 0,
+    *,
+    passes: int = 1,
+    snapshots: int = 0,
+    gradients_stay: bool = False,
 ) -> Memory:
     """Return the memory of a device that holds the whole model and trains the plan's batch in each pass."""
     return stage_memory(
@@ -176,5 +186,6 @@ def replica_memory(
         passes=passes,
         communication=communication,
         gradients_stay=gradients_stay,
-        foreach=find_device(situation.profile.device).generation != "cpu",
+        snapshots=snapshots,
+        foreach=takes_all_at_once(situation),
     )

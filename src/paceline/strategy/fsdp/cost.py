@@ -3,18 +3,21 @@
     ZeRO-1, ZeRO-2   scatter a unit's gradients (reduce-scatter) behind its backward, gather parameters before the forward
     ZeRO-3           gather a unit's parameters before its forward and again before its backward, scatter its gradients
 
-Each collective moves (p-1)/p of the unit's bytes: 2, 2 and 3 times (p-1)/p n a step (Rajbhandari et al. 2020). FSDP2
-gathers one unit ahead: the buffer of the unit before the last must be free first. On Gloo its gathers and scatters are
-waited for where they are called, so nothing hides them.
+Each collective moves (p-1)/p of the unit's bytes: 2, 2 and 3 times (p-1)/p n a step (Rajbhandari et al. 2020), less the
+last unit's second gather: its backward follows its forward at once, and it stays. FSDP2 gathers one unit ahead: the
+buffer of the unit before the last must be free first. On Gloo its gathers and scatters are waited for where they are
+called, so nothing hides them.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from paceline.engine.collective import collective
 from paceline.engine.program import Builder, Work
 from paceline.strategy.compute import add_backward, add_forward, add_start
 from paceline.strategy.contract import Memory, Situation, Step
-from paceline.strategy.footprint import stage_memory, zero_shards
+from paceline.strategy.footprint import stage_memory, takes_all_at_once, zero_shards
 from paceline.strategy.fsdp.unit import units
 from paceline.strategy.lanes import Lanes, add_lanes, copy_seconds, wait_for_slowest
 from paceline.workload.arrays import layer_arrays
@@ -79,4 +82,10 @@ def memory(situation: Situation) -> Memory:
     arrays = layer_arrays(workload)
     ranges = tuple(units(arrays.parameter.tolist(), float(plan.knobs["wrap_mb"])))
     shards = zero_shards(int(plan.knobs["level"]), plan.devices, ranges)
-    return stage_memory(workload, situation.profile.optimizer, batch=plan.batch_per_device, shards=shards)
+    return stage_memory(
+        workload,
+        situation.profile.optimizer,
+        batch=plan.batch_per_device,
+        shards=replace(shards, reshard=bool(plan.knobs["reshard"])),
+        foreach=takes_all_at_once(situation),
+    )

@@ -33,7 +33,7 @@ def add_network(build: Builder, situation: Situation, shares: Shares) -> ServerN
     n, nic = cluster.hosts, cluster.network.payload_bandwidth * cluster.nics
     cpus = build.wire("a host's CPUs", cluster.host.sum_bandwidth)
     inside = add_inside(build, situation, cpus)
-    push = {cpus: n * shares.host}
+    push = {cpus: n * shares.host if n > 1 else 0.0}  # what one host's devices sum is inside it
     pull: dict[int, float] = {}
     latency = backend_of(cluster).call_seconds
     if n > 1:
