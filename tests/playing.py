@@ -17,7 +17,9 @@ def free(hosts: int = 4, per_host: int = 1, **more) -> Cluster:
 
 def equal_layers(count: int, forward: float, backward: float, size: int = 4, batch: int = 8, **more) -> Profile:
     """Layers that all take the same, with ``size`` bytes of weights each."""
-    return profile(workload([(size,)] * count, batch=batch), timing([forward] * count, [backward] * count, batch=batch, **more))
+    return profile(
+        workload([(size,)] * count, batch=batch), timing([forward] * count, [backward] * count, batch=batch, **more)
+    )
 
 
 def situated(strategy: str, of: Profile | None = None, where: Cluster | None = None, **more) -> Situation:

@@ -56,7 +56,8 @@ def test_a_steady_pipedream_has_no_idle_column():
 
 
 def test_links_are_left_out_where_the_chart_needs_the_room():
-    wide, narrow = (chart("gpipe", width, network=0.005, micro_batches=4) for width in (100, 60))
+    shape = {"stages": 2, "replicas": 2, "micro_batches": 4}
+    wide, narrow = (chart("gpipe", width, network=0.5, **shape) for width in (100, 60))
     assert "host 0's NIC, out" in wide and "NIC" not in narrow
 
 

@@ -73,8 +73,9 @@ def _shown(played: Played, first: float, last: float, room: int) -> list[_Row]:
         else:
             for wire in program.routes[task]:
                 links[wire].tasks.append((start, end, task))
-    kept = [row for row in streams if row.tasks]
-    used = [row for row in links if max((end - start for start, end, _ in row.tasks), default=0.0) > column]
+    # A device is drawn whatever it does; what only carries, where it carries long enough to be seen.
+    kept = [row for row in streams if row.tasks and (row.rest == "." or _longest(row) > column)]
+    used = [row for row in links if _longest(row) > column]
     if len(kept) + len(used) <= _ROWS_WITH_LINKS and all(len(row.name) <= room for row in used):
         kept += used
     elif len(kept) > _ROWS:
@@ -85,18 +86,22 @@ def _shown(played: Played, first: float, last: float, room: int) -> list[_Row]:
     return kept
 
 
+def _longest(row: _Row) -> float:
+    return max((end - start for start, end, _ in row.tasks), default=0.0)
+
+
 def _stream_names(program: Program) -> Iterator[tuple[str, bool]]:
     """Yield the name of every stream's row, and whether its device computes there."""
     busy = set(program.stream[program.works != Work.COMMUNICATION].tolist())
-    several: dict[int, int] = {}
-    for stream in program.streams:
-        several[stream.device] = several.get(stream.device, 0) + 1
+    several: dict[int, int] = {}  # streams of a role on which it computes
+    for number, stream in enumerate(program.streams):
+        several[stream.device] = several.get(stream.device, 0) + (number in busy)
     for number, stream in enumerate(program.streams):
         role = program.roles[stream.device].name if stream.device >= 0 else ""
         if len(program.roles) == 1 or not role:
             name = stream.name
         else:
-            name = role if several[stream.device] == 1 else f"{role} {stream.name}"
+            name = role if number in busy and several[stream.device] == 1 else f"{role} {stream.name}"
         yield name, number in busy
 
 

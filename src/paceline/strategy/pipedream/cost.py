@@ -28,6 +28,7 @@ from paceline.strategy.pipeline.links import Links
 from paceline.strategy.pipeline.order import Pass
 from paceline.workload.arrays import layer_arrays
 
+
 def step(situation: Situation) -> Step:
     """Return mini-batches through the whole pipeline, the window between two backwards of the first stage."""
     plan, stages = situation.plan, stages_of(situation)
