@@ -22,7 +22,7 @@ from paceline.strategy.ps.inside import Ways
 from paceline.strategy.ps.network import add_network
 from paceline.strategy.ps.partition import Partition, partitions
 from paceline.strategy.ps.share import optimal_shares
-from paceline.strategy.slowest import slowest_of
+from paceline.strategy.slowest import slowest_seconds
 from paceline.workload.arrays import layer_arrays
 from paceline.workload.profile import Timing
 
@@ -65,7 +65,7 @@ class _Worker:
         self.pull = build.stream("pull", device, slots)
         self.network = add_network(build, situation, optimal_shares(cluster.hosts, int(knobs["helpers"])))
         waits = 1 if knobs["async"] else situation.plan.devices
-        self.wait = slowest_of(waits) * timing.jitter * timing.step_seconds
+        self.wait = slowest_seconds(timing, waits)
         self.updated: range | None = None  # the last step's optimizer tasks, one a partition
         self.backward_end = -1
 
