@@ -20,8 +20,8 @@ def slowest_of(workers: int) -> float:
 def slowest_seconds(timing: Timing, workers: int, steps: int = 1) -> float:
     """Return what workers that differ lose where all wait, after ``steps`` of them, for the slowest.
 
-    Steps by chance s apart (relative) and devices v apart lose E[max of p standard normals] * sqrt(n s^2 + n^2 v^2) in n
-    steps: chance evens out, a slower device stays slower.
+    Steps by chance s apart (relative) and devices v apart lose E[max of p standard normals] * sqrt(n s^2 + n^2 v^2) in
+    n steps: chance evens out, a slower device stays slower.
     """
     apart = math.hypot(timing.jitter * math.sqrt(steps), timing.variation * steps)
     return slowest_of(workers) * apart * timing.step_seconds
