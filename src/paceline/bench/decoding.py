@@ -6,7 +6,7 @@ TensorFlow's tables of 2017, which give each row with synthetic and with real da
     lost share of the speed = 1.0 ms * images a second on the host / its physical cores
 
 over all 16 pairs of rows with eight devices whose variables were on processors or copied without NCCL (InceptionV3,
-ResNet-50, ResNet-152 on three machines), each relative to the same pair with one device. Known error: the pairs are from
+ResNet-50, ResNet-152 on three machines), each relative to the same pair with one device. Known error: pairs are from
 -0.1 % to 5.9 % apart where the line says 0.9 to 4.1 %; it is about hosts that decode fast enough, not about others.
 """
 
