@@ -38,6 +38,7 @@ class Device:
     # Relative standard deviation of the speed of devices of one kind, by what silicon and cooling let them clock.
     variation: float = 0.0
     # Devices on one board share its power: how many there are, and how many times as long each takes when all compute.
+    # The K80's was set on four published rows, ResNet-50 on two of its devices (TensorFlow 2017, one board).
     per_board: int = 1
     board_slowdown: float = 1.0
 
