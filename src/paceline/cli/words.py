@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from paceline.engine.breakdown import Breakdown
-from paceline.predictor.prediction import Prediction
 from paceline.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
+    from paceline.engine.breakdown import Breakdown
+    from paceline.predictor.prediction import Prediction
     from paceline.predictor.reference.catalogue import ReferenceResult
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -10,7 +9,7 @@ from paceline.engine.collective import Cost
 from paceline.engine.group import Group, group_of
 from paceline.engine.program import Builder
 from paceline.strategy.contract import Situation
-from paceline.strategy.slowest import slowest_of
+from paceline.strategy.slowest import slowest_seconds
 from paceline.workload.device import find_device, is_virtual
 from paceline.workload.profile import Timing
 
@@ -82,12 +81,8 @@ def copy_seconds(situation: Situation, size: float, passes: float = 2.0) -> floa
 def wait_for_slowest(
     build: Builder, lanes: Lanes, timing: Timing, workers: int, after: list[int], steps: int = 1
 ) -> list[int]:
-    """Add what workers that differ by chance lose where all wait for the slowest; return what to follow then.
-
-    With steps of standard deviation s, p of them lose s * E[max of p standard normals] where they wait after each; what
-    chance adds to several steps grows with the root of their number.
-    """
-    wait = slowest_of(workers) * timing.jitter * timing.step_seconds * math.sqrt(steps)
+    """Add what workers that differ lose where all wait for the slowest after ``steps``; return what to follow then."""
+    wait = slowest_seconds(timing, workers, steps)
     if not wait:
         return after
     others = build.stream("others", lanes.device)

@@ -120,6 +120,7 @@ def _timing(workload: Workload, device: Device, optimizer: str, threads: int) ->
         data_seconds=0.0,
         overhead_seconds=20 * device.kernel_seconds,
         spread=0.15,  # twice what the calibration leaves unexplained on 80 % of its own rows
+        variation=device.variation,
     )
 
 
