@@ -157,8 +157,8 @@ def trained(case: Case, rank: int) -> dict[str, dict[str, torch.Tensor]]:
 
 
 def late(strategy: str, rank: int, **knobs: float) -> dict[str, list[float]]:
-    """Seconds of each step of three rounds of four, where worker 1 comes to the end of the second half a second late."""
-    model, optimizer = nn.Linear(1000, 100), None
+    """Seconds of each step of three rounds of four, where worker 1 ends the second one half a second late."""
+    model = nn.Linear(1000, 100)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     setting = setting_of(model, optimizer, rank, "fp32")
     runner = find_strategy(strategy).runner(make_plan(strategy, WORKERS, 8, {"tau": 4, **knobs}), setting)
