@@ -129,7 +129,7 @@ def jobs(tmp_path_factory) -> dict[str, Job]:
 @pytest.fixture(scope="module")
 def weights(jobs, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(TESTS))
+        patch.setenv("PYTHONPATH", str(TESTS), prepend=":")
         folders = launch_many(tmp_path_factory.mktemp("runs"), 2, jobs)
     return {name: torch.load(folder.path / "model.pt", weights_only=True) for name, folder in folders.items()}
 

@@ -144,10 +144,16 @@ class RunSetting:
     rank: int
     workers: int
     unused_parameters: bool = False
+    epoch_steps: int = 0  # for knobs that count epochs; 0 where nobody knows
 
 
 class Runner(Protocol):
-    """How a strategy trains: wraps a model once, then does one step at a time."""
+    """How a strategy trains: wraps a model once, then does one step at a time.
+
+    All workers take the same number of steps, then :meth:`finish`. Runners inherit what has a body here.
+    """
+
+    drifts: bool = False  # whether workers' weights differ between steps, so that worker 0's stand for all
 
     def step(self, inputs: torch.Tensor, targets: torch.Tensor, share: float) -> float:
         """Train on this worker's part of a global batch and return its loss.
@@ -160,6 +166,14 @@ class Runner(Protocol):
     def exposed_seconds(self) -> float:
         """Return the communication of the last step that nothing hid, as far as the runner can tell."""
         ...
+
+    def hidden_seconds(self) -> float:
+        """Return the communication that ended with the last step and ran beside compute, where the runner can tell."""
+        return 0.0
+
+    def finish(self) -> None:
+        """Leave in the model what is evaluated at the end and saved; all workers call it after their last step."""
+        return
 
     @property
     def model(self) -> nn.Module:

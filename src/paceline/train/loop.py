@@ -50,13 +50,15 @@ def train(training: Training, recorder: Recorder) -> Runner:
     spec = training.spec
     steps = epoch_steps(len(training.data.train), training.global_batch, training.workers)
     schedule = schedule_for(spec, training.global_batch, training.workers, steps)
-    runner, optimizer = prepare(training)
+    runner, optimizer = prepare(training, steps)
     last = min(schedule.steps, spec.steps or schedule.steps)
     step = 0
     for epoch in range(spec.epochs):
         if step >= last:
             break
         seconds, step = _epoch(training, recorder, runner, optimizer, schedule, epoch, step, last)
+        if step >= last:
+            runner.finish()
         recorder.write(_validated(training, runner, epoch, seconds))
     return runner
 
@@ -72,7 +74,7 @@ def epoch_steps(samples: int, global_batch: int, workers: int) -> int:
     return steps
 
 
-def prepare(training: Training) -> tuple[Runner, torch.optim.Optimizer]:
+def prepare(training: Training, epoch_steps: int) -> tuple[Runner, torch.optim.Optimizer]:
     """Return the strategy's runner around a model with the job's seed, and its optimizer."""
     spec = training.spec
     torch.manual_seed(spec.seed)  # the same weights on every worker, whatever the strategy then broadcasts
@@ -93,6 +95,7 @@ def prepare(training: Training) -> tuple[Runner, torch.optim.Optimizer]:
             rank=training.rank,
             workers=training.workers,
             unused_parameters=training.unused_parameters,
+            epoch_steps=epoch_steps,
         ),
     )
     return runner, optimizer
@@ -151,6 +154,7 @@ def _epoch(
                     data_seconds=wait,
                     exposed_seconds=runner.exposed_seconds(),
                     late_seconds=training.late() - late,
+                    hidden_seconds=runner.hidden_seconds(),
                 )
             )
             before = now
@@ -172,6 +176,7 @@ def _validated(training: Training, runner: Runner, epoch: int, seconds: float) -
         device=training.device,
         rank=training.rank,
         workers=training.workers,
+        drifted=runner.drifts,
     )
     if not math.isfinite(score.loss):
         raise RunError(f"the validation loss became {score.loss} after epoch {epoch}; lower train.lr")
