@@ -66,7 +66,7 @@ def bytes_by_wire(step: Step) -> dict[str, float]:
 
 
 def picture(run: Played, unit: float, letters: str = "FB") -> list[str]:
-    """Draw the forwards and backwards of each role: a column a unit of time, in which a pass begins, ``..`` for none."""
+    """Draw the passes of each role: a column a unit of time, in which a pass begins, ``..`` for none."""
     program = run.program
     rows = [[".."] * round(run.makespan / unit) for _ in program.roles]
     for task, name in enumerate(program.names):

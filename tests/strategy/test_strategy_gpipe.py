@@ -126,7 +126,7 @@ def test_memory_by_hand():
 
 
 def test_a_processors_optimizer_takes_weights_one_by_one():
-    # Adam's scratch on a GPU is as large as all weights of a stage; on a processor two copies of one and the one before.
+    # Adam's scratch: on a GPU as large as all weights of a stage; on a processor two copies of one and the one before.
     sizes = [(MIB, MIB, MIB, MIB)] * 2  # one micro-batch: the optimizer's moment is the fullest
     on_gpu, on_cpu = (
         memory(

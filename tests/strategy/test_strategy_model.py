@@ -27,7 +27,7 @@ def test_transfers_data_and_optimizer_are_in_the_sum():
     )
     asked = situated("model", of, cluster(2, network=link(8e-6, 0.01)), batch=8)
     hop = 8.192 + 0.01 + NCCL.call_seconds
-    # The first device ends last: data, loop, its forward, the hop, the other's passes, the hop, its backward, its share.
+    # The first device ends last: data, loop, its forward, hop, the other's passes, hop, its backward, its share.
     assert seconds(asked) == pytest.approx(0.1 + 0.2 + 1 + hop + 3 + hop + 2 + 0.2)
 
 

@@ -28,8 +28,8 @@ class Cell:
 class Summary:
     """Figures over all cells: errors are absolute, the bias is signed.
 
-    ``best_named_first`` and ``mean_regret`` stand where a suite has choices to make, ``in_range`` (the share of measured
-    values inside what was predicted for 8 of 10) where predictions have ranges.
+    ``best_named_first`` and ``mean_regret`` stand where a suite has choices to make, ``in_range`` where predictions
+    have ranges: the share of measured values inside what was predicted for 8 of 10.
     """
 
     cells: int
@@ -76,7 +76,7 @@ def cell(
     measured: float,
     unit: str,
     note: str = "",
-    range: tuple[float, float] | None = None,  # noqa: A002
+    range: tuple[float, float] | None = None,
 ) -> Cell:
     """Return a cell with its error.
 

@@ -119,8 +119,8 @@ class Prober:
 
         def once() -> None:
             if self.rank in (first, second):
-                # The receive first: Gloo tells the other side of it over the connection that then carries the bytes, and
-                # behind those of a send it would come when they are through.
+                # The receive first: Gloo tells the other side of it over the connection that then carries the bytes,
+                # and behind those of a send it would come when they are through.
                 both = [dist.P2POp(dist.irecv, into, other), dist.P2POp(dist.isend, out, other)]
                 for work in dist.batch_isend_irecv(both):
                     work.wait()

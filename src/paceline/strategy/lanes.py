@@ -1,4 +1,4 @@
-"""What a device that talks to its equals has in a program: its compute queue, communicators, and the link they share."""
+"""What a device that talks to its equals has in a program: its compute queue, communicators, the link they share."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def add_lanes(build: Builder, situation: Situation, name: str, group: Group | No
 
 
 def overlap_slowdown(situation: Situation) -> float:
-    """Return how many times as long compute takes beside communication; a virtual device waits as long whatever runs."""
+    """Return how many times as long compute takes beside communication; a virtual device is not slowed."""
     if is_virtual(situation.cluster.device):
         return 1.0
     known = situation.profile.overlap_slowdown
@@ -70,8 +70,8 @@ def overlap_slowdown(situation: Situation) -> float:
 def copy_seconds(situation: Situation, size: float, passes: float = 2.0) -> float:
     """Return what reading and writing ``size`` bytes in the device's memory takes; ``passes`` counts both.
 
-    Copies reach some 0.7 of the data sheet's bandwidth. A virtual device makes no copies; what the machine behind it does
-    meanwhile is not its time.
+    Copies reach some 0.7 of the data sheet's bandwidth. A virtual device makes no copies; what the machine behind it
+    does meanwhile is not its time.
     """
     if is_virtual(situation.cluster.device):
         return 0.0

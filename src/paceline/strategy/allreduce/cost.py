@@ -95,7 +95,7 @@ def memory(situation: Situation) -> Memory:
 
 
 def _compressed_bytes(situation: Situation, knobs: Mapping[str, Knob]) -> int:
-    """Return what compression holds: a bucket in another type, or PowerSGD's error of every gradient and its factors."""
+    """Return what compression holds: a bucket in another type, or PowerSGD's errors of all gradients and factors."""
     compression = str(knobs["compression"])
     if compression == "none":
         return 0

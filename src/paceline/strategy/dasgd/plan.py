@@ -10,7 +10,7 @@ MOST_STEPS = 10_000  # of a round that is played step by step
 
 
 class DelayedAveraging:
-    """After ``tau`` local steps a snapshot is averaged, and merged ``delay`` steps later; xi of the own weights stays."""
+    """After ``tau`` local steps a snapshot is averaged and merged ``delay`` steps later; xi of the own stays."""
 
     name = "dasgd"
     summary = "local steps with delayed averaging: the average travels while the next steps run"

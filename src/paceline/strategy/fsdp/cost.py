@@ -1,6 +1,6 @@
 """fsdp: the tasks of a step, unit by unit, and its memory.
 
-    ZeRO-1, ZeRO-2   scatter a unit's gradients (reduce-scatter) behind its backward, gather parameters before the forward
+    ZeRO-1, ZeRO-2   gather parameters before the forward, scatter a unit's gradients behind its backward
     ZeRO-3           gather a unit's parameters before its forward and again before its backward, scatter its gradients
 
 Each collective moves (p-1)/p of the unit's bytes: 2, 2 and 3 times (p-1)/p n a step (Rajbhandari et al. 2020), less the
@@ -26,7 +26,7 @@ from paceline.workload.arrays import layer_arrays
 def step(situation: Situation) -> Step:
     """Return one step of one device; all of them do the same."""
     plan, timing, workload = situation.plan, situation.timing, situation.profile.workload
-    level, arrays = int(plan.knobs["level"]), layer_arrays(workload)
+    arrays = layer_arrays(workload)
     build = Builder()
     lanes = add_lanes(build, situation, "gathers")
     waits = lanes.group.backend.name != "nccl"

@@ -18,25 +18,23 @@ def pipeline_memory(situation: Situation, schedule: str, recompute: bool = False
     shape = shape_of(situation.plan)
     ranges = stage_ranges_of(situation, shape, links_of(Builder(), situation.cluster, shape))
     workload = situation.profile.workload
-    every = []
-    for device in range(shape.devices):
-        every.append(
-            combined(
-                [
-                    stage_memory(
-                        workload,
-                        situation.profile.optimizer,
-                        batch=shape.micro_size,
-                        layers=ranges[stage],
-                        in_flight=number,
-                        passes=shape.micro_batches,
-                        recompute=recompute,
-                        foreach=takes_all_at_once(situation),
-                    )
-                    for stage, number in flying(schedule, shape.devices, shape.virtual, shape.micro_batches, device)
-                ]
-            )
+
+    def held(stage: int, number: int) -> Memory:
+        return stage_memory(
+            workload,
+            situation.profile.optimizer,
+            batch=shape.micro_size,
+            layers=ranges[stage],
+            in_flight=number,
+            passes=shape.micro_batches,
+            recompute=recompute,
+            foreach=takes_all_at_once(situation),
         )
+
+    every = (
+        combined([held(*each) for each in flying(schedule, shape.devices, shape.virtual, shape.micro_batches, device)])
+        for device in range(shape.devices)
+    )
     return max(every, key=lambda memory: memory.total)
 
 
