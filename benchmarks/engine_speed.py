@@ -2,9 +2,9 @@
 
     python benchmarks/engine_speed.py [SECONDS [PROFILE]]
 
-ResNet-50 is traced and profiled once, before the clock starts; each case then has its seconds, and every prediction of it
-is built and played anew, as a search does it. With PROFILE, the name of a case, cProfile's table of it goes to standard
-error instead. Times on a shared machine are bounds from below: compare figures within one run only.
+ResNet-50 is traced and profiled once, before the clock starts; each case then has its seconds, and every prediction of
+it is built and played anew, as a search does it. With PROFILE, the name of a case, cProfile's table of it goes to
+standard error instead. Times on a shared machine are bounds from below: compare figures within one run only.
 """
 
 from __future__ import annotations

@@ -17,7 +17,9 @@ def free(hosts: int = 4, per_host: int = 1, **more) -> Cluster:
 
 def equal_layers(count: int, forward: float, backward: float, size: int = 4, batch: int = 8, **more) -> Profile:
     """Layers that all take the same, with ``size`` bytes of weights each."""
-    return profile(workload([(size,)] * count, batch=batch), timing([forward] * count, [backward] * count, batch=batch, **more))
+    return profile(
+        workload([(size,)] * count, batch=batch), timing([forward] * count, [backward] * count, batch=batch, **more)
+    )
 
 
 def situated(strategy: str, of: Profile | None = None, where: Cluster | None = None, **more) -> Situation:
@@ -64,7 +66,7 @@ def bytes_by_wire(step: Step) -> dict[str, float]:
 
 
 def picture(run: Played, unit: float, letters: str = "FB") -> list[str]:
-    """Draw the forwards and backwards of each role: a column a unit of time, in which a pass begins, ``..`` for none."""
+    """Draw the passes of each role: a column a unit of time, in which a pass begins, ``..`` for none."""
     program = run.program
     rows = [[".."] * round(run.makespan / unit) for _ in program.roles]
     for task, name in enumerate(program.names):

@@ -38,7 +38,7 @@ def test_eq51_with_everything_in_one_buffer_is_a_ring(size, workers):
 
 def ring_seconds(size, workers):
     free = Backend("nccl", call_seconds=0.0, sum_bandwidth=math.inf)
-    return all_reduce(Group(workers, 1, 0.0, GB, 0.0, GB, free), size, "ring").seconds
+    return all_reduce(Group(hosts=workers, per_host=1, backend=free, between_bandwidth=GB), size, "ring").seconds
 
 
 def test_the_bubble_by_hand():

@@ -95,10 +95,10 @@ def test_only_one_unit_is_gathered_ahead():
     forward = {n: run.end[names.index(f"forward layer{n}")] for n in range(6)}
     backward = {n: run.end[names.index(f"backward layer{n}")] for n in range(6)}
     for n in range(2, 6):
-        assert run.start[names.index(f"gather {n} (ring)")] == pytest.approx(forward[n - 2])
+        assert run.start[names.index(f"gather unit of layer{n} (ring)")] == pytest.approx(forward[n - 2])
     for n in range(3, -1, -1):
-        assert run.start[names.index(f"gather again {n} (ring)")] == pytest.approx(backward[n + 2])
-    assert "gather again 5 (ring)" not in names
+        assert run.start[names.index(f"gather again unit of layer{n} (ring)")] == pytest.approx(backward[n + 2])
+    assert "gather again unit of layer5 (ring)" not in names
 
 
 @given(

@@ -74,7 +74,11 @@ def test_devices_of_one_host_use_their_links():
 def test_pipelines_that_straddle_hosts_decide():
     # Three pipelines of 2 on two hosts of 3: the second one's neighbours are on different hosts, and all wait for it.
     of = equal_layers(2, 1.0, 2.0, batch=2)
-    wires = bytes_by_wire(step_of(situated("gpipe", of, cluster(2, 3, device_link=link(80.0)), batch=2, micro_batches=2, stages=2, replicas=3)))
+    wires = bytes_by_wire(
+        step_of(
+            situated("gpipe", of, cluster(2, 3, device_link=link(80.0)), batch=2, micro_batches=2, stages=2, replicas=3)
+        )
+    )
     assert wires["host 0's NIC, out"] == wires["host 1's NIC, out"] >= 2 * 1024
     slow = cluster(2, 3, network=link(1e-6))
     inside = situated("gpipe", of, slow, batch=2, micro_batches=2, stages=3, replicas=2)
@@ -122,7 +126,7 @@ def test_memory_by_hand():
 
 
 def test_a_processors_optimizer_takes_weights_one_by_one():
-    # Adam's scratch on a GPU is as large as all weights of a stage; on a processor as its two largest tensors.
+    # Adam's scratch: on a GPU as large as all weights of a stage; on a processor two copies of one and the one before.
     sizes = [(MIB, MIB, MIB, MIB)] * 2  # one micro-batch: the optimizer's moment is the fullest
     on_gpu, on_cpu = (
         memory(
@@ -135,7 +139,7 @@ def test_a_processors_optimizer_takes_weights_one_by_one():
         )
         for device in ("p100", "cpu")
     )
-    assert on_gpu.workspace - on_cpu.workspace == 2 * MIB
+    assert (on_gpu.workspace, on_cpu.workspace) == (4 * MIB, 3 * MIB)
 
 
 @pytest.mark.parametrize(

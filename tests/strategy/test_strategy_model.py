@@ -22,11 +22,12 @@ def test_a_step_is_the_sum_of_everything(devices):
 def test_transfers_data_and_optimizer_are_in_the_sum():
     # Two layers of 1 + 2 s; 16 samples of 512 B over 1 KB/s both ways; the halves of the optimizer on two devices.
     of = profile(
-        workload([(MIB,), (MIB,)], batch=16), timing([1.0] * 2, [2.0] * 2, batch=16, optimizer=0.4, data=0.1, overhead=0.2)
+        workload([(MIB,), (MIB,)], batch=16),
+        timing([1.0] * 2, [2.0] * 2, batch=16, optimizer=0.4, data=0.1, overhead=0.2),
     )
     asked = situated("model", of, cluster(2, network=link(8e-6, 0.01)), batch=8)
     hop = 8.192 + 0.01 + NCCL.call_seconds
-    # The first device ends last: data, loop, its forward, the hop, the other's passes, the hop, its backward, its share.
+    # The first device ends last: data, loop, its forward, hop, the other's passes, hop, its backward, its share.
     assert seconds(asked) == pytest.approx(0.1 + 0.2 + 1 + hop + 3 + hop + 2 + 0.2)
 
 
@@ -48,6 +49,8 @@ def test_plans():
     model = find_strategy("model")
     assert list(model.variants(situated("model", of, free(3)))) == [{"stages": 3}]
     assert list(model.variants(situated("model", of, free(3), devices=1))) == []
-    assert refusal(situated("model", of, free(3), devices=1)) == "model needs at least 2 stages; single is the same on one"
+    assert (
+        refusal(situated("model", of, free(3), devices=1)) == "model needs at least 2 stages; single is the same on one"
+    )
     assert refusal(situated("model", of, free(4))) == "4 stages are more than the model's 3 layers"
     assert model.changes_update(situated("model", of, free(3)).plan) is None

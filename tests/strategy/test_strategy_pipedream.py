@@ -73,7 +73,9 @@ def test_the_slowest_stage_sets_the_pace():
     assert period(piped((1, 1, 1), [4.0, 1.0, 2.0])) == pytest.approx(4.0, rel=1e-3)
 
 
-@pytest.mark.parametrize("replicas", [(3, 1), (1, 3), (3, 2), (2, 3), (2, 1, 1), (1, 1, 2), (2, 2), (4, 2), (2, 4), (5, 3)])
+@pytest.mark.parametrize(
+    "replicas", [(3, 1), (1, 3), (3, 2), (2, 3), (2, 1, 1), (1, 1, 2), (2, 2), (4, 2), (2, 4), (5, 3)]
+)
 def test_replicated_stages_share_the_mini_batches(replicas):
     # Each worker equally busy, and one stage much slower than the others.
     even = [3.0 * count for count in replicas]
@@ -241,7 +243,9 @@ def test_replicas_make_gradients_while_others_travel():
 def test_problems_say_what_is_wrong():
     of = equal_layers(4, 1.0, 1.0)
     assert refusal(situated("pipedream", of, devices=1)) == "pipedream needs at least 2 devices"
-    assert refusal(situated("pipedream", of, partition="0-4x3")) == "the stages have 3 workers, and the plan has 4 devices"
+    assert (
+        refusal(situated("pipedream", of, partition="0-4x3")) == "the stages have 3 workers, and the plan has 4 devices"
+    )
     assert refusal(situated("pipedream", of, partition="0-3x4")) == "the stages end at layer 3, and the model has 4"
     assert refusal(situated("pipedream", of, free(2048))) == "pipedream is predicted for at most 1024 devices, not 2048"
     assert refusal(situated("pipedream", of)) is None

@@ -100,7 +100,8 @@ def test_memory_is_the_sum_of_its_kinds():
 def test_memory_by_hand():
     memory = find_strategy("single").memory(situation(1))
     assert (memory.parameters, memory.gradients, memory.optimizer) == (3 * MIB,) * 3  # sgd with momentum
-    # At the fullest moment, the first layer's backward: all gradients, and what that layer alone has kept.
+    # Three MiB of gradients outweigh the activations: the peak is the first layer's backward, the last there is. Its
+    # own activations are left, the gradient of its output and, nobody having traced this model, one as large.
     assert (memory.activations, memory.inputs, memory.buffers) == (1024 * 8, 256 * 8, 64)
     assert memory.workspace == 2 * 512 * 8
     assert memory.communication == 0

@@ -166,7 +166,9 @@ def test_devices_under_switches_meet_in_host_memory():
     assert carried["a host's nic-uplink up"] == carried["a host's nic-uplink down"] == pytest.approx(2 * whole)
     # As one run of 4, 3/4 cross each uplink for the ring, twice; the copy is half of it.
     alone = carried["a host's device"]
-    assert bytes_by_wire(step_of(situated("ps", of, where, switch_size=4)))["a host's device"] == pytest.approx(1.5 * alone)
+    assert bytes_by_wire(step_of(situated("ps", of, where, switch_size=4)))["a host's device"] == pytest.approx(
+        1.5 * alone
+    )
 
 
 def test_problems_say_what_to_do():
@@ -177,7 +179,10 @@ def test_problems_say_what_to_do():
     )
     wide = cluster(2, 4, switches=(Switch((0, 1), link()), Switch((2, 3), link())), spans_switches=True)
     assert refusal(situated("ps", None, wide, roots="2,3")) is None
-    assert refusal(situated("ps", None, wide, roots="2,9")) == "reduce roots [2, 9]; name devices of a host, 0 to 3, each once"
+    assert (
+        refusal(situated("ps", None, wide, roots="2,9"))
+        == "reduce roots [2, 9]; name devices of a host, 0 to 3, each once"
+    )
     assert refusal(situated("ps", None, wide, roots="2", switch_size=2)) == (
         "it names roots and a switch size; set switch_size = 0, or leave out the roots"
     )

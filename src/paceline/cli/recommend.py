@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -25,17 +26,23 @@ def recommend(
     keep_batch: Annotated[
         bool, Parameter(negative=(), show_default=False, help="Only the job's own batch on each device.")
     ] = False,
-    rows: Annotated[int, Parameter(help="Plans to print; 0 for all.")] = 10,
+    strategy: Annotated[
+        tuple[str, ...], Parameter(name=["--strategy"], negative=(), help="Only this strategy; may be repeated.")
+    ] = (),
+    rows: Annotated[int, Parameter(help="Plans to print, of each kind the best; 0 for all.")] = 10,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"], help="Save the best plan to this file.")] = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Rank every plan that fits, say why the second is second, and what would change the answer."""
     from paceline.artefact import save, to_dict
+    from paceline.strategy.registry import find_strategy
 
     at_least("--rows", rows, 0)
     writable("--output", output)
-    found = open_study(job, set_, quiet or json).recommend(objective, keep_batch)
+    for name in strategy:
+        find_strategy(name)
+    found = open_study(job, set_, quiet or json).recommend(objective, keep_batch, strategy)
     if output is not None:
         save(found.best.plan, output)
     if json:
@@ -54,21 +61,22 @@ def _print(found: Recommendation, rows: int) -> None:
         say(f"It changes the update rule: {best.changes_update}.")
     say(f"Bound by {best.bottleneck}.")
     kept = found.kept()
-    second = next((p for p in kept[1:] if _other(p, best)), None)
+    kinds = tuple(_best_of_kinds(kept))
+    second = kinds[1] if len(kinds) > 1 else None
     if second is not None:
         batch = second.plan.batch_per_device
         say(f"Next is {plan_words(second)}, batch {batch}: {_versus(second, best)}; bound by {second.bottleneck}.")
     say()
-    shown = kept[:rows] if rows else kept
+    shown = kinds[:rows] if rows else kept
     _table(shown, best)
     if len(kept) > len(shown):
-        say(f"{len(kept) - len(shown)} more by --rows 0.")
+        say(f"{len(kept) - len(shown)} more by --rows 0: other knobs of these, and slower ones.")
     changed = [p for p in found.plans if p.changes_update]
     if changed:
         say()
         limit = f"more than {found.batch_limit:,} samples a step: {found.batch_limit_source}"
         say(f"Apart, since they change the update rule ({limit}):")
-        _table(changed[:5], best)
+        _table(tuple(_best_of_kinds(changed))[:5], best)
     if found.dropped:
         say()
         say(f"Dropped {len(found.dropped)} plans:")
@@ -87,13 +95,15 @@ def _print(found: Recommendation, rows: int) -> None:
         say(f"Guessed: {guess}.")
 
 
-def _other(prediction: Prediction, best: Prediction) -> bool:
-    """Whether a plan differs by more than a knob that hardly matters."""
-    return (prediction.plan.strategy, prediction.devices, prediction.plan.batch_per_device) != (
-        best.plan.strategy,
-        best.devices,
-        best.plan.batch_per_device,
-    )
+def _best_of_kinds(predictions: Iterable[Prediction]) -> Iterator[Prediction]:
+    """Yield the first plan of every strategy on so many devices at one batch: others differ by knobs alone."""
+    seen: set[tuple[str, int, int]] = set()
+    for prediction in predictions:
+        plan = prediction.plan
+        kind = (plan.strategy, plan.devices, plan.batch_per_device)
+        if kind not in seen:
+            seen.add(kind)
+            yield prediction
 
 
 def _versus(prediction: Prediction, best: Prediction) -> str:

@@ -73,7 +73,7 @@ class Names:
         self._count += 1
 
     def add_many(self, prefix: str, labels: Sequence[str] | Callable[[int], str], count: int) -> None:
-        """Add ``count`` names of one prefix; labels come from a sequence, or from a function of the place."""
+        """Add ``count`` names of one prefix (or none); labels come from a sequence, or from a function of the place."""
         if count:
             self._starts.append(self._count)
             self._runs.append((prefix, labels))
@@ -91,7 +91,8 @@ class Names:
         if labels is None:
             return prefix
         offset = place - self._starts[run]
-        return f"{prefix} {labels(offset) if callable(labels) else labels[offset]}"
+        label = labels(offset) if callable(labels) else labels[offset]
+        return f"{prefix} {label}" if prefix else label
 
     def __iter__(self) -> Iterator[str]:
         return (self[place] for place in range(self._count))

@@ -10,10 +10,11 @@ from typing import Any, ClassVar
 from paceline.artefact import Artefact
 from paceline.engine.breakdown import Breakdown
 from paceline.launcher.folder import RunFolder
+from paceline.launcher.typical import round_steps, spread, typical
 from paceline.predictor.prediction import Cost, Prediction
 from paceline.strategy.contract import Plan
 from paceline.train.record import EndRecord, EpochRecord, StepRecord, read_records
-from paceline.workload.statistic import Z_80, robust_sigma, trimmed_mean
+from paceline.workload.statistic import Z_80
 
 _SETTLED = 3  # steps of an epoch that start-up may touch
 BELIEVABLE = 0.01  # of a step that a machine may make its virtual devices late
@@ -29,6 +30,7 @@ class Worker:
     data_seconds: float
     exposed_seconds: float
     samples: int
+    hidden_seconds: float = 0.0  # communication that ran beside compute, where the strategy can tell
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +115,13 @@ def collect(folder: RunFolder, prediction: Prediction, workers: int, scales: tup
     if folder.settings()["device"] == "virtual":  # it holds nothing of what the device would hold
         memory_bytes = prediction.memory_bytes
     whole, exposed, data = _per_step(steps)
-    settled = _settled(steps[0], whole)
-    seconds = trimmed_mean([whole[n] for n in settled])
-    exposed_seconds = trimmed_mean([exposed[n] for n in settled])
-    data_seconds = trimmed_mean([data[n] for n in settled])
+    period = round_steps(prediction.plan)
+    settled = _settled(steps[0], whole, int(prediction.plan.knobs.get("start", 0)), period)
+    seconds = typical(whole, settled, period)
+    exposed_seconds = typical(exposed, settled, period)
+    data_seconds = typical(data, settled, period)
     full = max(sum(worker[n].samples for worker in steps) for n in range(len(whole)))
-    spread = Z_80 * robust_sigma([whole[n] for n in settled])
+    off = Z_80 * spread(whole, settled, period)
     epoch_steps = prediction.epoch_steps
     in_epochs = [epoch for epoch in epochs if epoch.seconds > 0]
     complete = len(whole) >= epoch_steps
@@ -143,7 +146,7 @@ def collect(folder: RunFolder, prediction: Prediction, workers: int, scales: tup
         hosts=prediction.hosts,
         global_batch=full,
         step_seconds=seconds,
-        step_seconds_range=(max(seconds - spread, 0.0), seconds + spread),
+        step_seconds_range=(max(seconds - off, 0.0), seconds + off),
         samples_per_second=full / seconds,
         unit=prediction.unit,
         tokens_per_second=_tokens(prediction, full / seconds),
@@ -162,7 +165,7 @@ def collect(folder: RunFolder, prediction: Prediction, workers: int, scales: tup
         losses=_curve([_loss(steps, n) for n in range(len(whole))]),
         epochs=tuple(EpochScore(e.epoch, e.seconds, e.validation_loss, e.top1, e.top5) for e in epochs),
         accuracy=max(top1, default=None),
-        workers=tuple(_worker(rank, records, settled) for rank, records in enumerate(steps)),
+        workers=tuple(_worker(rank, records, settled, period) for rank, records in enumerate(steps)),
         predicted_step_seconds=prediction.step_seconds,
         error=prediction.step_seconds / seconds - 1,
         folder=str(folder.path),
@@ -200,6 +203,7 @@ def _unscaled(record: StepRecord, time_scale: float) -> StepRecord:
         data_seconds=record.data_seconds / time_scale,
         exposed_seconds=record.exposed_seconds / time_scale,
         late_seconds=record.late_seconds / time_scale,
+        hidden_seconds=record.hidden_seconds / time_scale,
     )
 
 
@@ -240,8 +244,11 @@ def _per_step(steps: list[list[StepRecord]]) -> tuple[list[float], list[float], 
     return whole, exposed, data
 
 
-def _settled(records: Sequence[StepRecord], whole: Sequence[float]) -> list[int]:
-    """Return the full-sized steps that are not among the first of their epoch; all steps of a very short run."""
+def _settled(records: Sequence[StepRecord], whole: Sequence[float], start: int, period: int) -> list[int]:
+    """Return the full-sized steps from epoch ``start`` on that are not among the first of their epoch.
+
+    All steps of a run that is too short to have one for each place of a round.
+    """
     largest = max(record.samples for record in records)
     firsts: dict[int, int] = {}
     for record in records:
@@ -249,9 +256,11 @@ def _settled(records: Sequence[StepRecord], whole: Sequence[float]) -> list[int]
     kept = [
         n
         for n in range(len(whole))
-        if records[n].samples == largest and records[n].step - firsts[records[n].epoch] >= _SETTLED
+        if records[n].samples == largest
+        and records[n].epoch >= start
+        and records[n].step - firsts[records[n].epoch] >= _SETTLED
     ]
-    return kept or list(range(len(whole)))
+    return kept if len({n % period for n in kept}) == period else list(range(len(whole)))
 
 
 def _loss(steps: list[list[StepRecord]], number: int) -> float:
@@ -273,11 +282,12 @@ def _tokens(prediction: Prediction, rate: float) -> float | None:
     return rate * prediction.tokens_per_second / prediction.samples_per_second
 
 
-def _worker(rank: int, records: Sequence[StepRecord], settled: Sequence[int]) -> Worker:
+def _worker(rank: int, records: Sequence[StepRecord], settled: Sequence[int], period: int) -> Worker:
     return Worker(
         rank=rank,
-        step_seconds=trimmed_mean([records[n].step_seconds for n in settled]),
-        data_seconds=trimmed_mean([records[n].data_seconds for n in settled]),
-        exposed_seconds=trimmed_mean([records[n].exposed_seconds for n in settled]),
+        step_seconds=typical([record.step_seconds for record in records], settled, period),
+        data_seconds=typical([record.data_seconds for record in records], settled, period),
+        exposed_seconds=typical([record.exposed_seconds for record in records], settled, period),
         samples=sum(record.samples for record in records),
+        hidden_seconds=typical([record.hidden_seconds for record in records], settled, period),
     )

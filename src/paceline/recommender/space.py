@@ -28,6 +28,7 @@ class Question:
     vary_batch: bool = True
     devices: int | None = None  # only plans on so many
     to_run: bool = False  # only strategies that can be launched
+    strategies: tuple[str, ...] = ()  # only these; all where none is named
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ def plans(question: Question) -> Iterator[Plan]:
     """Yield every plan of the space, legal or not, in a fixed order."""
     for devices in device_counts(question.cluster) if question.devices is None else (question.devices,):
         for batch in batches(question, devices):
-            for name in strategy_names():
+            for name in question.strategies or strategy_names():
                 if question.to_run and not find_strategy(name).runnable:
                     continue
                 bare = make_plan(name, devices, batch, {})

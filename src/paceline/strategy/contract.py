@@ -9,12 +9,13 @@ order of buckets, of micro-batches) is a pure generator that both read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from paceline.artefact import Artefact
 from paceline.cluster.cluster import Cluster
 from paceline.engine.program import Program
+from paceline.workload.device import find_device, is_virtual
 from paceline.workload.profile import Profile, Timing
 
 if TYPE_CHECKING:
@@ -67,8 +68,15 @@ class Situation:
         return self.timing_at(self.plan.batch_per_device)
 
     def timing_at(self, batch: int) -> Timing:
-        """Return the times at another batch size, such as that of a micro-batch, under the same crowding."""
+        """Return the times at another batch size, such as that of a micro-batch, under the same crowding.
+
+        Devices of one board share its power. Virtual ones do not, and are as fast as each other.
+        """
         timing = self.profile.at(batch)
+        if is_virtual(self.cluster.device):
+            timing = replace(timing, variation=0.0)
+        elif min((device := find_device(self.cluster.device)).per_board, self.cluster.devices_per_host) > 1:
+            timing = timing.scaled(device.board_slowdown)
         if self.profile.crowding == 1.0 or self.cluster.devices_per_host == 1:
             return timing
         others = self.cluster.devices_per_host - 1
@@ -136,10 +144,16 @@ class RunSetting:
     rank: int
     workers: int
     unused_parameters: bool = False
+    epoch_steps: int = 0  # for knobs that count epochs; 0 where nobody knows
 
 
 class Runner(Protocol):
-    """How a strategy trains: wraps a model once, then does one step at a time."""
+    """How a strategy trains: wraps a model once, then does one step at a time.
+
+    All workers take the same number of steps, then :meth:`finish`. Runners inherit what has a body here.
+    """
+
+    drifts: bool = False  # whether workers' weights differ between steps, so that worker 0's stand for all
 
     def step(self, inputs: torch.Tensor, targets: torch.Tensor, share: float) -> float:
         """Train on this worker's part of a global batch and return its loss.
@@ -152,6 +166,14 @@ class Runner(Protocol):
     def exposed_seconds(self) -> float:
         """Return the communication of the last step that nothing hid, as far as the runner can tell."""
         ...
+
+    def hidden_seconds(self) -> float:
+        """Return the communication that ended with the last step and ran beside compute, where the runner can tell."""
+        return 0.0
+
+    def finish(self) -> None:
+        """Leave in the model what is evaluated at the end and saved; all workers call it after their last step."""
+        return
 
     @property
     def model(self) -> nn.Module:

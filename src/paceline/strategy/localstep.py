@@ -29,7 +29,7 @@ def add_local_steps(build: Builder, compute: int, timing: Timing, first: int, co
     ]
 
     def label(place: int) -> str:
-        return f"{first + place // len(_PARTS)}, {_PARTS[place % len(_PARTS)][0]}"
+        return f"{_PARTS[place % len(_PARTS)][0]} {first + place // len(_PARTS)}"
 
     works = np.tile([work for _, work in _PARTS], count)
-    return build.chain("local step", label, works, compute, np.tile(seconds, count), after)[-1]
+    return build.chain("", label, works, compute, np.tile(seconds, count), after)[-1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from torch import nn
 
 from paceline.data.source import Samples
 from paceline.model.source import ModelSource
+from paceline.strategy.spread import put, spread
 from paceline.workload.precision import autocast, model_dtype
 
 _LEFT_OUT = -100  # torch's mark of targets that cross-entropy leaves out
@@ -40,11 +41,19 @@ def evaluate(
     device: torch.device,
     rank: int,
     workers: int,
+    drifted: bool = False,
 ) -> Score:
-    """Return the score of rank 0's model; every worker takes a slice of the set and all of them get the result."""
+    """Return the score of rank 0's model; every worker takes a slice of the set and all of them get the result.
+
+    ``drifted`` says that the other workers' weights are not those of rank 0.
+    """
     sums = torch.zeros(5, dtype=torch.float64)  # loss, right, right among five, counted, of them in classes
     order = torch.arange(len(samples)).tensor_split(workers)[rank]
-    with torch.no_grad(), _evaluating(model), _as_on_rank_0(model) if workers > 1 else contextlib.nullcontext():
+    with (
+        torch.no_grad(),
+        _evaluating(model),
+        _as_on_rank_0(model, drifted) if workers > 1 else contextlib.nullcontext(),
+    ):
         for indices in order.split(batch) if len(order) else ():
             inputs, targets = samples.batch(indices)
             if inputs.is_floating_point():
@@ -84,26 +93,13 @@ def _evaluating(model: nn.Module) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _as_on_rank_0(model: nn.Module) -> Iterator[None]:
-    """Give every worker rank 0's buffers, batch norm's statistics above all, and its own back after."""
-    buffers = [buffer for buffer in model.buffers() if buffer.numel()]
-    if not buffers:
-        yield
-        return
-    # As bytes: Gloo knows neither complex numbers nor tensors with gaps.
-    own = torch.cat([buffer.contiguous().reshape(-1).view(torch.uint8) for buffer in buffers])
-    common = own.clone()
-    dist.broadcast(common, src=0)
-    _fill(buffers, common)
+def _as_on_rank_0(model: nn.Module, drifted: bool) -> Iterator[None]:
+    """Give every worker rank 0's buffers and, where they drifted, its weights; and its own back after."""
+    tensors = [*model.buffers(), *(model.parameters() if drifted else ())]
+    own = [] if dist.get_rank() == 0 else [tensor.detach().clone() for tensor in tensors]
+    spread(tensors)
     try:
         yield
     finally:
-        _fill(buffers, own)
-
-
-def _fill(buffers: Sequence[torch.Tensor], content: torch.Tensor) -> None:
-    parts = content.split([buffer.numel() * buffer.element_size() for buffer in buffers])
-    for buffer, part in zip(buffers, parts):
-        value = part.clone().view(buffer.dtype).reshape(buffer.shape)  # a part need not begin at a whole number
-        if not torch.equal(value, buffer):  # constants may be expanded tensors, which nothing can be written to
-            buffer.copy_(value)
+        for tensor, value in zip(tensors, own):
+            put(tensor, value)

@@ -17,10 +17,11 @@ from paceline.model.source import ModelSource
 from paceline.strategy.contract import Plan, Runner, RunSetting
 from paceline.strategy.registry import find_strategy
 from paceline.train.evaluate import evaluate
+from paceline.train.optimizer import set_rate, setting_of
 from paceline.train.record import EpochRecord, Recorder, StepRecord
 from paceline.train.schedule import Schedule, learning_rate, schedule_for
+from paceline.train.smoothing import smoothed
 from paceline.train.spec import TrainSpec
-from paceline.workload.optimizer import OptimizerSetting
 from paceline.workload.precision import model_dtype
 
 
@@ -50,13 +51,15 @@ def train(training: Training, recorder: Recorder) -> Runner:
     spec = training.spec
     steps = epoch_steps(len(training.data.train), training.global_batch, training.workers)
     schedule = schedule_for(spec, training.global_batch, training.workers, steps)
-    runner, optimizer = prepare(training)
+    runner, optimizer = prepare(training, steps)
     last = min(schedule.steps, spec.steps or schedule.steps)
     step = 0
     for epoch in range(spec.epochs):
         if step >= last:
             break
         seconds, step = _epoch(training, recorder, runner, optimizer, schedule, epoch, step, last)
+        if step >= last:
+            runner.finish()
         recorder.write(_validated(training, runner, epoch, seconds))
     return runner
 
@@ -72,27 +75,27 @@ def epoch_steps(samples: int, global_batch: int, workers: int) -> int:
     return steps
 
 
-def prepare(training: Training) -> tuple[Runner, torch.optim.Optimizer]:
+def prepare(training: Training, epoch_steps: int) -> tuple[Runner, torch.optim.Optimizer]:
     """Return the strategy's runner around a model with the job's seed, and its optimizer."""
     spec = training.spec
     torch.manual_seed(spec.seed)  # the same weights on every worker, whatever the strategy then broadcasts
     model = training.source.build().to(training.device, model_dtype(spec.precision)).train()
     if spec.zero_init_last_bn:
         zero_last_norms(model)
-    setting = OptimizerSetting(spec.optimizer, spec.lr, spec.momentum, spec.weight_decay, spec.nesterov)
-    optimizer = setting.make(model)
+    optimizer = setting_of(spec).make(model)
     torch.manual_seed(spec.seed + 1 + training.rank)  # dropout differs between workers
     runner = find_strategy(training.plan.strategy).runner(
         training.plan,
         RunSetting(
             model=model,
             optimizer=optimizer,
-            loss=training.source.loss,
+            loss=smoothed(training.source.loss, spec.label_smoothing),
             device=training.device,
             precision=spec.precision,
             rank=training.rank,
             workers=training.workers,
             unused_parameters=training.unused_parameters,
+            epoch_steps=epoch_steps,
         ),
     )
     return runner, optimizer
@@ -129,8 +132,7 @@ def _epoch(
             if step >= last:
                 break
             lr = learning_rate(schedule, step)
-            for group in optimizer.param_groups:
-                group["lr"] = lr
+            set_rate(optimizer, lr, correct=training.spec.momentum_correction)
             share = len(part.indices) / part.global_count
             loss = runner.step(inputs, targets, share)
             now = time.perf_counter()
@@ -151,6 +153,7 @@ def _epoch(
                     data_seconds=wait,
                     exposed_seconds=runner.exposed_seconds(),
                     late_seconds=training.late() - late,
+                    hidden_seconds=runner.hidden_seconds(),
                 )
             )
             before = now
@@ -172,6 +175,7 @@ def _validated(training: Training, runner: Runner, epoch: int, seconds: float) -
         device=training.device,
         rank=training.rank,
         workers=training.workers,
+        drifted=runner.drifts,
     )
     if not math.isfinite(score.loss):
         raise RunError(f"the validation loss became {score.loss} after epoch {epoch}; lower train.lr")

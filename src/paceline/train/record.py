@@ -26,6 +26,7 @@ class StepRecord:
     data_seconds: float
     exposed_seconds: float  # communication that nothing hid
     late_seconds: float = 0.0  # of a virtual device: what the machine behind it was late in this step
+    hidden_seconds: float = 0.0  # communication that ended with this step and ran beside compute
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     import torch
 
 PRECISIONS = ("fp32", "bf16", "fp16", "fp64")
+OWN = "own"  # of a user's own loop: model and inputs stay as they are
 
 
 def model_dtype(precision: str) -> torch.dtype:

@@ -62,6 +62,8 @@ _CHOICE: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "point-to-point": ("direct",),
     },
 }
+# Devices that NCCL's model is made for and compared with; older ones had rings only for most of their time.
+_TUNED = ("volta", "ampere", "ada", "hopper")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +146,8 @@ def collective(group: Group, name: str, size: float, algorithm: str = "auto") ->
     if algorithm == "auto":
         if group.curves and (curve := curve_for(group.curves, name, group.size)):
             return on_bounding(group, curve.at(size), "measured", min(curve.at(0.0), curve.at(size)))
+        if name == "all-reduce" and group.backend.name == "nccl" and group.generation in _TUNED:
+            return nccl_all_reduce(group, size)
         return min(_choice(group, name), key=lambda line: line.fixed + line.per_byte * size).at(size)
     if algorithm == "nccl":
         return nccl_all_reduce(group, size)

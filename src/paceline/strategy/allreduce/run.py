@@ -22,6 +22,7 @@ from torch.nn.parallel import DistributedDataParallel
 from paceline.strategy.allreduce.bucket import buckets
 from paceline.strategy.allreduce.ddp import exposed_seconds, log_every_step, own_buffers
 from paceline.strategy.contract import Plan, Runner, RunSetting
+from paceline.strategy.spread import spread
 from paceline.strategy.trainstep import forward_backward
 
 _HOOKS = {"fp16": default_hooks.fp16_compress_hook, "bf16": default_hooks.bf16_compress_hook}
@@ -34,7 +35,7 @@ def make_runner(plan: Plan, setting: RunSetting) -> Runner:
     return OverlappedRunner(plan, setting) if plan.knobs["overlap"] else BarrierRunner(plan, setting)
 
 
-class OverlappedRunner:
+class OverlappedRunner(Runner):
     """DDP: a bucket's all-reduce runs while the backward goes on."""
 
     def __init__(self, plan: Plan, setting: RunSetting) -> None:
@@ -87,7 +88,7 @@ class OverlappedRunner:
         return exposed_seconds(self.module)
 
 
-class BarrierRunner:
+class BarrierRunner(Runner):
     """The whole backward first, then bucket after bucket: what overlap is measured against."""
 
     def __init__(self, plan: Plan, setting: RunSetting) -> None:
@@ -96,10 +97,7 @@ class BarrierRunner:
         self._bucket_mb = float(plan.knobs["bucket_mb"])
         self._wire_type = _WIRE_TYPES.get(str(plan.knobs["compression"]))
         self._exposed = 0.0
-        for parameter in setting.model.parameters():
-            whole = parameter.data.contiguous()  # c10d takes no other; weights may be channels-last
-            dist.broadcast(whole, src=0)
-            parameter.data.copy_(whole)
+        spread(setting.model.parameters())
 
     @property
     def model(self) -> nn.Module:

@@ -5,9 +5,9 @@
 
     round = tau T + max(0, C - d T)        T: a local step, C: the averaging                        (DaSGD)
 
-The exposed part falls out of the timeline: the merge waits for the average and nothing else does. An average is there when
-the slowest device has sent its part, so what chance adds to a round is hidden or exposed with it. With d = 0 it is local
-SGD; with xi = 1 devices keep their own weights, and nothing is sent.
+The exposed part falls out of the timeline: the merge waits for the average and nothing else does. An average is there
+when the slowest device has sent its part, so what chance adds to a round is hidden or exposed with it. With d = 0 it is
+local SGD; with xi = 1 devices keep their own weights, and nothing is sent.
 """
 
 from __future__ import annotations

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from paceline.strategy.contract import Knob, Memory, Plan, Situation, Step
-from paceline.strategy.unlaunched import Unlaunched
+from paceline.strategy.contract import Knob, Memory, Plan, Runner, RunSetting, Situation, Step
 
 MOST_STEPS = 10_000  # of a round that is played step by step
 
 
-class DelayedAveraging(Unlaunched):
-    """After ``tau`` local steps a snapshot is averaged; it is merged ``delay`` steps later, xi of the own weights kept."""
+class DelayedAveraging:
+    """After ``tau`` local steps a snapshot is averaged and merged ``delay`` steps later; xi of the own stays."""
 
     name = "dasgd"
     summary = "local steps with delayed averaging: the average travels while the next steps run"
+    runnable = True
     knobs: Mapping[str, Knob] = {"tau": 4, "delay": 2, "xi": 0.25}
 
     def problem(self, situation: Situation) -> str | None:
@@ -55,3 +55,9 @@ class DelayedAveraging(Unlaunched):
         if not 0 <= float(knobs["xi"]) <= 1:
             return "xi", f"is {knobs['xi']}, must be from 0 to 1"
         return None
+
+    def runner(self, plan: Plan, setting: RunSetting) -> Runner:
+        """Return what counts the local steps and sends averages behind them."""
+        from paceline.strategy.dasgd.run import DelayedRunner
+
+        return DelayedRunner(plan, setting)

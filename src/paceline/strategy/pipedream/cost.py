@@ -28,6 +28,7 @@ from paceline.strategy.pipeline.links import Links
 from paceline.strategy.pipeline.order import Pass
 from paceline.workload.arrays import layer_arrays
 
+
 def step(situation: Situation) -> Step:
     """Return mini-batches through the whole pipeline, the window between two backwards of the first stage."""
     plan, stages = situation.plan, stages_of(situation)
@@ -58,7 +59,7 @@ def step(situation: Situation) -> Step:
 def _add_passes(
     build: Builder, situation: Situation, bones: Skeleton, stages: Sequence[ReplicatedStage], streams: Ints
 ) -> int:
-    """Add the passes worker by worker, a forward behind its loop, on the input stage behind its data; return the first."""
+    """Add the passes worker by worker, forwards behind the loop, on the input stage behind data; return the first."""
     timing = situation.timing_at(situation.plan.batch_per_device)
     firsts = [stage.first for stage in stages]
     seconds = (np.array(timing.forward_seconds), np.array(timing.backward_seconds))
@@ -183,7 +184,7 @@ def _add_averages(
 
 
 def _group(situation: Situation, rank: int, replicas: int) -> Group:
-    """Return the group of a stage's workers, which are neighbours in rank; over hosts in unequal parts, all are apart."""
+    """Return the group of a stage's workers, neighbours in rank; over hosts in unequal parts all are apart."""
     size = situation.cluster.devices_per_host
     hosts = (rank + replicas - 1) // size - rank // size + 1
     if replicas % hosts:

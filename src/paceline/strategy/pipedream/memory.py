@@ -17,7 +17,7 @@ def pipedream_memory(situation: Situation) -> Memory:
     """
     stages = stages_of(situation)
     knobs, replicas = situation.plan.knobs, tuple(stage.replicas for stage in stages)
-    workload = situation.profile.workload.at(situation.plan.batch_per_device)
+    workload = situation.profile.workload
     gradient = layer_arrays(situation.profile.workload).gradient
     every = []
     for number, stage in enumerate(stages):
@@ -28,9 +28,9 @@ def pipedream_memory(situation: Situation) -> Memory:
             stage_memory(
                 workload,
                 situation.profile.optimizer,
+                batch=situation.plan.batch_per_device,
                 layers=(stage.first, stage.stop),
                 in_flight=flying,
-                passes=flying + 1,
                 versions=versions if knobs["stash"] else 1,
                 communication=travelling,
                 foreach=takes_all_at_once(situation),

@@ -48,7 +48,7 @@ def parse_partition(text: str) -> tuple[ReplicatedStage, ...]:
     >>> parse_partition("0-20x3, 20-54")
     (ReplicatedStage(first=0, stop=20, replicas=3), ReplicatedStage(first=20, stop=54, replicas=1))
     """
-    found = []
+    found: list[ReplicatedStage] = []
     for part in text.split(","):
         match = _STAGE.fullmatch(part)
         if match is None:

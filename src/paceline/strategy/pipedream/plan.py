@@ -9,7 +9,6 @@ from paceline.strategy.contract import Knob, Memory, Plan, Situation, Step
 from paceline.strategy.pipedream.partition import parse_partition, stages_of
 from paceline.strategy.unlaunched import Unlaunched
 
-
 MOST_WORKERS = 1024  # the timeline goes worker by worker, and so does the planner
 
 

@@ -11,14 +11,13 @@ import numpy as np
 
 from paceline.engine.program import Ints
 from paceline.strategy.pipedream.order import pipedream
-from paceline.strategy.pipeline.order import Pass
 
 _LONGEST = 60  # mini-batches of a window: as many as the replicas repeat after, where that is not more
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Skeleton:
-    """Forwards, then backwards, each worker by worker in their order; ``place`` finds them by kind, stage, mini-batch."""
+    """Forwards, then backwards, worker by worker in their order; ``place`` finds them by kind, stage, mini-batch."""
 
     worker: Ints
     stage: Ints
@@ -54,7 +53,7 @@ def skeleton(replicas: tuple[int, ...], batches: int) -> Skeleton:
 
 
 def lengths(replicas: Sequence[int]) -> tuple[int, int, int]:
-    """Return mini-batches to fill the pipeline, in the window, and in all: some more keep it full to the window's end."""
+    """Return mini-batches to fill the pipeline, in the window, and in all: more keep it full to the window's end."""
     workers, repeat = sum(replicas), math.lcm(*replicas)
     repeat = repeat if repeat <= _LONGEST else replicas[0] * max(_LONGEST // replicas[0], 1)
     warm = repeat * math.ceil(2 * workers / repeat)

@@ -2,9 +2,9 @@
 
     M micro-batches over K equal stages without transfers:  (M + K - 1)(f + b)     bubble (K - 1) / (M + K - 1)
 
-Recomputing a stage's forward costs its time again in front of its backward. Replicas of a pipeline average the gradients
-of each stage when its last backward is done. One pipeline is played, the one whose neighbours are furthest apart, and its
-stages share the NICs of their hosts. Known error: where pipelines straddle hosts, two of them may meet on a NIC.
+Recomputing a stage's forward costs its time again in front of its backward. Replicas of a pipeline average the
+gradients of each stage when its last backward is done. One pipeline is played, the one whose neighbours are furthest
+apart, and its stages share the NICs of their hosts. Known error: where pipelines straddle hosts, two may meet on a NIC.
 """
 
 from __future__ import annotations

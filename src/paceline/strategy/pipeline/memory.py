@@ -17,25 +17,24 @@ def pipeline_memory(situation: Situation, schedule: str, recompute: bool = False
     """Return the bytes of the device that needs most; several stages of one device add up."""
     shape = shape_of(situation.plan)
     ranges = stage_ranges_of(situation, shape, links_of(Builder(), situation.cluster, shape))
-    workload = situation.profile.workload.at(shape.micro_size)
-    every = []
-    for device in range(shape.devices):
-        every.append(
-            combined(
-                [
-                    stage_memory(
-                        workload,
-                        situation.profile.optimizer,
-                        layers=ranges[stage],
-                        in_flight=number,
-                        passes=shape.micro_batches,
-                        recompute=recompute,
-                        foreach=takes_all_at_once(situation),
-                    )
-                    for stage, number in flying(schedule, shape.devices, shape.virtual, shape.micro_batches, device)
-                ]
-            )
+    workload = situation.profile.workload
+
+    def held(stage: int, number: int) -> Memory:
+        return stage_memory(
+            workload,
+            situation.profile.optimizer,
+            batch=shape.micro_size,
+            layers=ranges[stage],
+            in_flight=number,
+            passes=shape.micro_batches,
+            recompute=recompute,
+            foreach=takes_all_at_once(situation),
         )
+
+    every = (
+        combined([held(*each) for each in flying(schedule, shape.devices, shape.virtual, shape.micro_batches, device)])
+        for device in range(shape.devices)
+    )
     return max(every, key=lambda memory: memory.total)
 
 

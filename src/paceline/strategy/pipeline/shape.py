@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from paceline.strategy.contract import Knob, Plan, Situation
 
-
 MOST_PASSES = 1 << 20  # forwards of a pipeline that are played one by one
 
 

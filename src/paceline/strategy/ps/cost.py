@@ -21,8 +21,8 @@ from paceline.strategy.lanes import overlap_slowdown
 from paceline.strategy.ps.inside import Ways
 from paceline.strategy.ps.network import add_network
 from paceline.strategy.ps.partition import Partition, partitions
-from paceline.strategy.ps.share import optimal_shares
-from paceline.strategy.slowest import slowest_of
+from paceline.strategy.ps.share import optimal_shares, some_hosts
+from paceline.strategy.slowest import slowest_seconds
 from paceline.workload.arrays import layer_arrays
 from paceline.workload.profile import Timing
 
@@ -65,9 +65,12 @@ class _Worker:
         self.inside, self.push, self.pull, self.outside = (
             build.stream(name, device, slots) for name in ("to the host", "push", "pull", "from the host")
         )
-        self.network = add_network(build, situation, optimal_shares(cluster.hosts, int(knobs["helpers"])))
+        servers = int(knobs["servers"])
+        shares = some_hosts(servers) if servers else optimal_shares(cluster.hosts, int(knobs["helpers"]))
+        self.network = add_network(build, situation, shares)
         waits = 1 if knobs["async"] else situation.plan.devices
-        self.wait = slowest_of(waits) * timing.jitter * timing.step_seconds
+        self.wait = slowest_seconds(timing, waits)
+        self.barrier = bool(knobs["barrier"])
         self.updated: range | None = None  # the last step's optimizer tasks, one a partition
         self.backward_end = -1
 
@@ -79,7 +82,8 @@ class _Worker:
         forward = add_forward(build, self.compute, self.workload, self.timing, [start])
         begin = forward - layers + 1
         if self.updated is not None:
-            build.follow(begin + self.firsts, np.array(self.updated))
+            waiting = np.full(len(self.parts), begin) if self.barrier else begin + self.firsts
+            build.follow(waiting, np.array(self.updated))
         backward = add_backward(build, self.compute, self.workload, self.timing, [forward])
         self.backward_end = backward.last
         ready = np.array(backward.tasks)[self.firsts]

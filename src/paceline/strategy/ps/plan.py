@@ -25,6 +25,8 @@ class ParameterServer(Unlaunched):
         "switch_size": 0,  # devices that aggregate on their own links before the CPU does; 0: as the host's switches say
         "roots": "auto",
         "async": False,
+        "servers": 0,  # hosts that run a server; 0: all of them
+        "barrier": False,  # no layer starts the next step before all parameters are there
     }
 
     def problem(self, situation: Situation) -> str | None:
@@ -38,6 +40,11 @@ class ParameterServer(Unlaunched):
             return (
                 f"it asks for {asked} helpers and {situation.cluster.name} has {there}; set helpers in the cluster file"
             )
+        servers, hosts = int(situation.plan.knobs["servers"]), situation.cluster.hosts
+        if servers > hosts:
+            return f"it asks for servers on {servers} hosts and the plan uses {hosts}; set servers lower"
+        if servers and asked:
+            return "it asks for helpers and for servers on some hosts; set servers to 0, or helpers"
         partition_mb, size = float(situation.plan.knobs["partition_mb"]), situation.profile.workload.gradient_bytes
         if size > MOST_PARTITIONS * partition_mb * MEBI:
             return (
@@ -91,7 +98,7 @@ class ParameterServer(Unlaunched):
 
     def check_knobs(self, knobs: Mapping[str, Knob]) -> tuple[str, str] | None:
         """Return the first knob whose value makes no sense."""
-        for key in ("helpers", "switch_size"):
+        for key in ("helpers", "switch_size", "servers"):
             if int(knobs[key]) < 0:
                 return key, f"is {knobs[key]}, must not be negative"
         for key in ("partition_mb", "credit_mb"):

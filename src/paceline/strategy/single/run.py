@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from paceline.strategy.contract import RunSetting
-from paceline.strategy.trainstep import forward_backward
+from paceline.strategy.contract import Runner, RunSetting
+from paceline.strategy.trainstep import local_step
 
 
-class SingleRunner:
+class SingleRunner(Runner):
     """Forward, backward, optimizer."""
 
     def __init__(self, setting: RunSetting) -> None:
@@ -22,10 +22,7 @@ class SingleRunner:
 
     def step(self, inputs: torch.Tensor, targets: torch.Tensor, share: float) -> float:
         """Train on one batch and return its loss."""
-        self._setting.optimizer.zero_grad(set_to_none=True)
-        loss = forward_backward(self._setting, self._setting.model, inputs, targets)
-        self._setting.optimizer.step()
-        return float(loss)
+        return float(local_step(self._setting, inputs, targets))
 
     def exposed_seconds(self) -> float:
         """There is no communication."""
