@@ -22,6 +22,7 @@ from functools import partial
 
 from paceline.cluster.cluster import Cluster
 from paceline.cluster.presets import load_preset
+from paceline.engine import compiled
 from paceline.model.source import load_model
 from paceline.model.spec import ModelSpec
 from paceline.predictor.predict import Length, predict, predict_played
@@ -74,6 +75,7 @@ def main(seconds: float = 3.0, profiled: str = "") -> None:
             "niceness": os.nice(0),
             "load": round(os.getloadavg()[0], 1),
         },
+        "loop": compiled.__name__,  # imported here, so that it plays from the first task on, as late in any search
         "layers": len(workload.layers),
         "predictions_per_second": rates,
         "tasks": tasks,
@@ -104,7 +106,7 @@ def _growth(profile: Profile, cluster: Cluster, strategy: str, seconds: float) -
 
 
 def _profile(case: Callable[[], object], seconds: float) -> None:
-    case()
+    case()  # what is worked out once
     recorder = cProfile.Profile()
     recorder.enable()
     _rate(case, seconds)

@@ -254,7 +254,9 @@ def test_problems_say_what_is_wrong():
 def test_plans():
     strategy = find_strategy("pipedream")
     assert "some mini-batches old" in strategy.changes_update(situated("pipedream").plan)
-    assert list(strategy.variants(situated("pipedream"))) == [dict(strategy.knobs)]
+    assert list(strategy.variants(situated("pipedream"))) == [dict(strategy.knobs)]  # three layers, four devices
+    three = list(strategy.variants(situated("pipedream", None, free(3))))
+    assert [knobs["partition"] for knobs in three] == ["auto", "0-1x1, 1-2x1, 2-3x1"]
     with pytest.raises(FileError, match="is true without stash") as caught:
         make_plan("pipedream", 4, 8, {"stash": False, "vertical_sync": True})
     assert caught.value.key == "plan.vertical_sync"

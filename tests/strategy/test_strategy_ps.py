@@ -4,7 +4,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from handmade import MIB, cluster, link, profile, timing, workload
@@ -12,6 +12,7 @@ from paceline.cluster.cluster import Host, Switch
 from paceline.engine.play import play
 from paceline.errors import FileError
 from paceline.predictor.reference.byteps import optimum_seconds
+from paceline.strategy.ps import cost
 from paceline.strategy.ps.partition import partitions
 from paceline.strategy.ps.share import optimal_shares
 from paceline.strategy.registry import find_strategy, make_plan
@@ -57,7 +58,7 @@ def test_servers_share_the_bytes(hosts):
         shares = optimal_shares(hosts, helpers)
         assert hosts * shares.host + helpers * shares.helper == pytest.approx(1)
         carried = bytes_by_wire(step_of(exchange(hosts, helpers)))
-        whole = 3 * 800 * MIB  # three steps
+        whole = cost._STEPS * 800 * MIB
         sent = (1 - shares.host) + (hosts - 1) * shares.host
         assert carried["a host's NIC, out"] == pytest.approx(sent * whole)
         assert carried["a host's NIC, in"] == pytest.approx(sent * whole)
@@ -160,7 +161,7 @@ def test_devices_under_switches_meet_in_host_memory():
     of = profile(workload([(MIB,)]), timing([0.0], [0.0]))
     where = cluster(2, 4, switches=switches, host=SUMS)
     carried = bytes_by_wire(step_of(situated("ps", of, where)))
-    whole = 3 * MIB
+    whole = cost._STEPS * MIB
     assert carried["a host's uplink up"] == pytest.approx(whole)
     # Beside the copy, the NIC's uplink carries what the host sends and receives: 1/2 + 1/2 of it each way.
     assert carried["a host's nic-uplink up"] == carried["a host's nic-uplink down"] == pytest.approx(2 * whole)
@@ -218,3 +219,23 @@ def test_variants_try_helpers_and_partitions():
     assert {knobs["partition_mb"] for knobs in found} == {1.0, 4.0, 16.0}
     assert all(knobs["credit_mb"] == 4 * knobs["partition_mb"] for knobs in found)
     assert list(find_strategy("ps").variants(replace(asked, plan=replace(asked.plan, devices=1)))) == []
+
+
+@settings(max_examples=30)
+@given(
+    st.lists(st.tuples(st.integers(0, 40 * MIB), st.floats(0, 0.1), st.floats(0, 0.1)), min_size=1, max_size=8),
+    st.floats(0.05, 100),
+    st.floats(0.1, 64),
+    st.booleans(),
+)
+def test_the_second_step_is_like_all_later_ones(layers, gigabits, credit_mb, barrier):
+    sizes, forward, backward = zip(*layers)
+    assume(sum(sizes))
+    of = profile(workload([(size,) if size else () for size in sizes]), timing(forward, backward, data=0.01))
+    asked = situated("ps", of, cluster(3, 2, network=link(gigabits)), credit_mb=credit_mb, barrier=barrier)
+    lengths = []
+    for count in (2, 3, 8):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(cost, "_STEPS", count)
+            lengths.append(seconds(asked))
+    assert lengths == pytest.approx([lengths[0]] * 3)

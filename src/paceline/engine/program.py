@@ -195,7 +195,8 @@ class Builder:
         if len(routes) == 1:  # one way for all
             used = (routes[0] >= 0) & (shares[0] > 0)
             wires, parts = routes[0][used], shares[0][used]
-            self._routes.append((np.repeat(numbers, len(wires)), np.tile(wires, count), np.tile(parts, count)))
+            wires, parts = (np.repeat(each[None], count, axis=0).ravel() for each in (wires, parts))
+            self._routes.append((np.repeat(numbers, used.sum()), wires, parts))
         else:
             used = (routes >= 0) & (shares > 0)
             self._routes.append((np.repeat(numbers, used.sum(axis=1)), routes[used], shares[used]))

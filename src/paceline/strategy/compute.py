@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from paceline.engine.program import Builder, Work
+from paceline.engine.program import Builder, Floats, Work
 from paceline.workload.arrays import layer_arrays
 from paceline.workload.profile import Timing
 from paceline.workload.workload import Workload
@@ -37,7 +37,7 @@ def add_backward(
     workload: Workload,
     timing: Timing,
     after: Iterable[int],
-    extra: Sequence[float] | None = None,
+    extra: Sequence[float] | Floats | None = None,
 ) -> Backward:
     """Add a backward, with ``extra`` seconds behind each layer (copies of its gradients), and return its tasks."""
     seconds = np.array(timing.backward_seconds)

@@ -8,6 +8,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from paceline.workload.same import Same
 from paceline.workload.workload import NOBODY, OUTSIDE, Tie, Workload
 
 Bytes = NDArray[np.int64]
@@ -51,28 +52,13 @@ class Ledger:
         return (self.producer < cut) & (self.consumer >= cut)
 
 
-class _Same:
-    """A workload that equals only itself: comparing all layers would take longer than walking them."""
-
-    __slots__ = ("workload",)
-
-    def __init__(self, workload: Workload) -> None:
-        self.workload = workload
-
-    def __hash__(self) -> int:
-        return id(self.workload)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.workload is self.workload
-
-
 def ledger_of(workload: Workload, batch: int | None = None) -> Ledger:
     """Return a workload's ledger, at another batch size if one is given; the last few dozen are remembered."""
-    return _made(_Same(workload), workload.batch if batch is None else batch)
+    return _made(Same(workload), workload.batch if batch is None else batch)
 
 
 @lru_cache(maxsize=64)
-def _made(same: _Same, batch: int) -> Ledger:
+def _made(same: Same, batch: int) -> Ledger:
     workload = same.workload.at(batch)
     kept, forward, backward, gradients, frozen, output = _columns(
         [

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
+from paceline.workload.same import Same
 from paceline.workload.workload import Workload
 
 Floats = npt.NDArray[np.float64]
-_KEPT = 32  # workloads that are remembered
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,20 +30,21 @@ class LayerArrays:
     entering: Floats
     output: Floats
     names: tuple[str, ...]
-
-
-_made: OrderedDict[int, tuple[Workload, LayerArrays]] = OrderedDict()
+    gradient_bytes: int  # of all layers
 
 
 def layer_arrays(workload: Workload) -> LayerArrays:
-    """Return a workload's arrays; activations are those of one sample."""
-    known = _made.get(id(workload))
-    if known is not None and known[0] is workload:
-        return known[1]
+    """Return a workload's arrays; activations are those of one sample. Those of the last few dozen are remembered."""
+    return _made(Same(workload))
+
+
+@lru_cache(maxsize=64)
+def _made(same: Same) -> LayerArrays:
+    workload = same.workload
     layers = workload.layers
     fixed = np.array([min(layer.kept_fixed_bytes, layer.kept_bytes) for layer in layers], float)
     cut = np.array(workload.cut_bytes(), float) / workload.batch
-    found = LayerArrays(
+    return LayerArrays(
         parameter=np.array([layer.parameter_bytes for layer in layers], float),
         gradient=np.array([layer.gradient_bytes for layer in layers], float),
         live=(np.array([layer.kept_bytes for layer in layers], float) - fixed) / workload.batch,
@@ -52,8 +53,5 @@ def layer_arrays(workload: Workload) -> LayerArrays:
         entering=np.concatenate([[workload.input_bytes / workload.batch], cut[:-1]]),
         output=np.array([layer.output_bytes for layer in layers], float) / workload.batch,
         names=workload.layer_names,
+        gradient_bytes=workload.gradient_bytes,
     )
-    _made[id(workload)] = (workload, found)
-    while len(_made) > _KEPT:
-        _made.popitem(last=False)
-    return found

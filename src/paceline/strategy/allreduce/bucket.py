@@ -13,8 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from paceline.units import MEBI
+from paceline.workload.same import Same
 from paceline.workload.workload import Workload
 
 
@@ -68,19 +70,25 @@ class LayerBucket:
     matrices: tuple[tuple[int, int], ...]
 
 
-def layer_buckets(workload: Workload, bucket_mb: float) -> list[LayerBucket]:
-    """Return the buckets of a workload's gradients in the order in which they are sent."""
+def layer_buckets(workload: Workload, bucket_mb: float) -> tuple[LayerBucket, ...]:
+    """Return the buckets of a workload's gradients in the order in which they are sent; the last few are remembered."""
+    return _made(Same(workload), bucket_mb)
+
+
+@lru_cache(maxsize=64)
+def _made(same: Same, bucket_mb: float) -> tuple[LayerBucket, ...]:
+    workload = same.workload
     ready = list(ready_order([layer.parameter_sizes for layer in workload.layers]))
     shapes = [
         shape
         for layer in reversed(workload.layers)
         for shape in (layer.parameter_shapes or [(size // 4, 1) for size in layer.parameter_sizes])
     ]
-    return [
+    return tuple(
         LayerBucket(
             bucket.bytes,
             ready[bucket.members[-1]][0],
             tuple(shapes[bucket.members[0] : bucket.members[-1] + 1]),
         )
         for bucket in buckets((size for _, size in ready), bucket_mb)
-    ]
+    )

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from paceline.engine.collective import all_reduce
-from paceline.engine.program import Builder, Work
+from paceline.engine.program import Builder, Floats, Work
 from paceline.strategy.allreduce.bucket import LayerBucket, layer_buckets
 from paceline.strategy.allreduce.compression import travelling_bytes
 from paceline.strategy.allreduce.powersgd import factors
@@ -22,6 +22,7 @@ from paceline.strategy.compute import add_backward, add_forward, add_optimizer, 
 from paceline.strategy.contract import Knob, Memory, Situation, Step
 from paceline.strategy.footprint import replica_memory
 from paceline.strategy.lanes import Lanes, add_lanes, copy_seconds, wait_for_slowest
+from paceline.workload.arrays import layer_arrays
 from paceline.workload.device import find_device
 
 
@@ -78,9 +79,9 @@ def _send_factors(
     return task
 
 
-def _copies(situation: Situation) -> list[float]:
+def _copies(situation: Situation) -> Floats:
     """Return, per layer, the copy of its gradients into their bucket: read once, write once."""
-    return [copy_seconds(situation, layer.gradient_bytes) for layer in situation.profile.workload.layers]
+    return copy_seconds(situation, 1.0) * layer_arrays(situation.profile.workload).gradient
 
 
 def memory(situation: Situation) -> Memory:

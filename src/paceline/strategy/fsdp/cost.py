@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from paceline.engine.collective import collective
-from paceline.engine.program import Builder, Work
+from paceline.engine.program import Builder, Floats, Work
 from paceline.strategy.compute import add_backward, add_forward, add_start
 from paceline.strategy.contract import Memory, Situation, Step
 from paceline.strategy.footprint import stage_memory, takes_all_at_once, zero_shards
@@ -36,7 +36,7 @@ def step(situation: Situation) -> Step:
     start = add_start(build, lanes.compute, timing)
     forward = add_forward(build, lanes.compute, workload, timing, [start])
     backward = add_backward(build, lanes.compute, workload, timing, [forward], _copies(situation))
-    layers, names = len(workload.layers), workload.layer_names
+    layers, names = len(workload.layers), arrays.names
     firsts, lasts = [first for first, _ in ranges], [last - 1 for _, last in ranges]
     begin = forward - layers + 1  # the forward's first task
     sizes = [float(arrays.parameter[first:last].sum()) for first, last in ranges]
@@ -71,9 +71,9 @@ def _gather(build: Builder, lanes: Lanes, name: str, size: float, after: list[in
     build.follow(before, [sent])
 
 
-def _copies(situation: Situation) -> list[float]:
+def _copies(situation: Situation) -> Floats:
     """Return, per layer, the copy of its gradients into the buffer that is scattered."""
-    return [copy_seconds(situation, layer.gradient_bytes) for layer in situation.profile.workload.layers]
+    return copy_seconds(situation, 1.0) * layer_arrays(situation.profile.workload).gradient
 
 
 def memory(situation: Situation) -> Memory:

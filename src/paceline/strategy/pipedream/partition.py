@@ -6,8 +6,12 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
+from paceline.engine.program import Builder
 from paceline.engine.replication import Level, ReplicatedStage, replicated
 from paceline.strategy.contract import Situation
+from paceline.strategy.pipeline.links import Links
+from paceline.strategy.pipeline.shape import Shape
+from paceline.strategy.pipeline.split import stage_ranges_of
 from paceline.workload.arrays import layer_arrays
 
 _STAGE = re.compile(r"\s*(\d+)\s*-\s*(\d+)\s*(?:x\s*(\d+)\s*)?")
@@ -33,6 +37,13 @@ def stages_of(situation: Situation) -> tuple[ReplicatedStage, ...]:
         tuple(arrays.gradient.tolist()),
         tuple(levels),
     )
+
+
+def straight(situation: Situation) -> tuple[ReplicatedStage, ...]:
+    """Return the most even stages of one worker each."""
+    shape = Shape(situation.plan.devices, 1, 1, 1, situation.plan.batch_per_device)
+    ranges = stage_ranges_of(situation, shape, Links(Builder(), situation.cluster))
+    return tuple(ReplicatedStage(first, stop, 1) for first, stop in ranges)
 
 
 @lru_cache(maxsize=128)

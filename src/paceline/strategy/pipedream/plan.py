@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 
 from paceline.errors import PacelineError
 from paceline.strategy.contract import Knob, Memory, Plan, Situation, Step
-from paceline.strategy.pipedream.partition import parse_partition, stages_of
+from paceline.strategy.pipedream.partition import parse_partition, partition_text, stages_of, straight
 from paceline.strategy.unlaunched import Unlaunched
 
 MOST_WORKERS = 1024  # the timeline goes worker by worker, and so does the planner
+MOST_STRAIGHT = 32  # stages of one worker each that are tried unasked
 
 
 class PipeDream(Unlaunched):
@@ -38,9 +39,12 @@ class PipeDream(Unlaunched):
         return None
 
     def variants(self, situation: Situation) -> Iterator[Mapping[str, Knob]]:
-        """Yield the planner's own choice."""
-        if situation.plan.devices > 1:
+        """Yield the planner's own choice, and a worker a stage: the planner knows neither latencies nor the loop."""
+        devices = situation.plan.devices
+        if devices > 1:
             yield dict(self.knobs)
+            if devices <= min(len(situation.profile.workload.layers), MOST_STRAIGHT):
+                yield {**self.knobs, "partition": partition_text(straight(situation))}
 
     def step(self, situation: Situation) -> Step:
         """Return enough mini-batches for a steady window."""

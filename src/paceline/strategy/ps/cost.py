@@ -20,17 +20,17 @@ from paceline.strategy.footprint import replica_memory
 from paceline.strategy.lanes import overlap_slowdown
 from paceline.strategy.ps.inside import Ways
 from paceline.strategy.ps.network import add_network
-from paceline.strategy.ps.partition import Partition, partitions
+from paceline.strategy.ps.partition import Partition, partitions_of
 from paceline.strategy.ps.share import optimal_shares, some_hosts
 from paceline.strategy.slowest import slowest_seconds
 from paceline.workload.arrays import layer_arrays
 from paceline.workload.profile import Timing
 
-_STEPS = 3
+_STEPS = 2  # a step's partitions are all back before the next one's backward, so the second is like all later ones
 
 
 def step(situation: Situation) -> Step:
-    """Return three steps of one worker, the window around the last."""
+    """Return two steps of one worker, the window around the last."""
     plan, timing = situation.plan, situation.timing
     build = Builder()
     devices = build.role("device", plan.devices, overlap_slowdown(situation))
@@ -56,7 +56,7 @@ class _Worker:
         knobs, cluster = situation.plan.knobs, situation.cluster
         self.build, self.timing, self.device = build, timing, device
         self.workload = situation.profile.workload
-        self.parts = list(partitions(layer_arrays(self.workload).gradient.tolist(), float(knobs["partition_mb"])))
+        self.parts = partitions_of(self.workload, float(knobs["partition_mb"]))
         self.sizes = np.array([part.bytes for part in self.parts])
         self.firsts = np.array([part.first for part in self.parts])
         self.compute = build.stream("compute", device)
@@ -132,4 +132,6 @@ class _Worker:
 def memory(situation: Situation) -> Memory:
     """Return a replica's memory: what the credit lets be in flight is staged on the device."""
     flying = float(situation.plan.knobs["credit_mb"]) * (1 << 20)
-    return replica_memory(situation, communication=round(min(flying, situation.profile.workload.gradient_bytes)))
+    return replica_memory(
+        situation, communication=round(min(flying, layer_arrays(situation.profile.workload).gradient_bytes))
+    )

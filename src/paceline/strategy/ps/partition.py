@@ -3,20 +3,24 @@
 Gradients become ready from the last layer to the first. Large ones are cut, small neighbours packed:
 
     layers        [ 10 | 1 | 1 | 5 ]  MB, partitions of 4 MB, ready from the right
-    partitions      5 4 3  2  2  1 0      0 is ready first; of those that wait, the one of the front-most layer goes first
+    partitions      5 4 3  2  2  1 0      0 is ready first; of those that wait, the front-most layer's goes first
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from paceline.units import MEBI
+from paceline.workload.arrays import layer_arrays
+from paceline.workload.same import Same
+from paceline.workload.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Bytes of the gradients of layers ``first`` to ``last``, both included; ready when ``first``'s backward is done."""
+    """Bytes of the gradients of layers ``first`` to ``last``, both included; ready after the backward of ``first``."""
 
     first: int
     last: int
@@ -46,3 +50,13 @@ def partitions(gradient_bytes: Sequence[float], partition_mb: float) -> Iterator
             packed += size
     if packed:
         yield Partition(0, last, packed)
+
+
+def partitions_of(workload: Workload, partition_mb: float) -> tuple[Partition, ...]:
+    """Return the partitions of a workload's gradients; those of the last few dozen are remembered."""
+    return _made(Same(workload), partition_mb)
+
+
+@lru_cache(maxsize=64)
+def _made(same: Same, partition_mb: float) -> tuple[Partition, ...]:
+    return tuple(partitions(layer_arrays(same.workload).gradient.tolist(), partition_mb))

@@ -8,6 +8,7 @@ from paceline.errors import PacelineError
 from paceline.strategy.contract import Knob, Memory, Plan, Situation, Step
 from paceline.strategy.unlaunched import Unlaunched
 from paceline.units import MEBI, format_bytes
+from paceline.workload.arrays import layer_arrays
 
 PARTITIONS_MB = (1.0, 4.0, 16.0)
 MOST_PARTITIONS = 1 << 16  # that are played one by one
@@ -22,7 +23,7 @@ class ParameterServer(Unlaunched):
         "helpers": 0,
         "partition_mb": 4.0,
         "credit_mb": 16.0,
-        "switch_size": 0,  # devices that aggregate on their own links before the CPU does; 0: as the host's switches say
+        "switch_size": 0,  # devices that aggregate on their own links before the CPU does; 0: those under each switch
         "roots": "auto",
         "async": False,
         "servers": 0,  # hosts that run a server; 0: all of them
@@ -33,7 +34,8 @@ class ParameterServer(Unlaunched):
         """It needs workers, and the helpers that it asks for."""
         if situation.plan.devices < 2:
             return "ps needs at least 2 devices"
-        if not situation.profile.workload.gradient_bytes:
+        size = layer_arrays(situation.profile.workload).gradient_bytes
+        if not size:
             return f"{situation.profile.workload.name} has no weights that train, so there is nothing to sum"
         asked, there = int(situation.plan.knobs["helpers"]), situation.cluster.helpers
         if asked > there:
@@ -45,7 +47,7 @@ class ParameterServer(Unlaunched):
             return f"it asks for servers on {servers} hosts and the plan uses {hosts}; set servers lower"
         if servers and asked:
             return "it asks for helpers and for servers on some hosts; set servers to 0, or helpers"
-        partition_mb, size = float(situation.plan.knobs["partition_mb"]), situation.profile.workload.gradient_bytes
+        partition_mb = float(situation.plan.knobs["partition_mb"])
         if size > MOST_PARTITIONS * partition_mb * MEBI:
             return (
                 f"partitions of {partition_mb:g} MB cut {format_bytes(size)} of gradients into more than "
