@@ -183,6 +183,13 @@ def test_variants_are_legal_and_try_recomputation():
     assert find_strategy("gpipe").changes_update(asked.plan) is None
 
 
+def test_a_search_tries_no_endless_pipelines():
+    asked = situated("gpipe", equal_layers(64, 1.0, 1.0), free(64))
+    tried = {(knobs["stages"], knobs["micro_batches"]) for knobs in find_strategy("gpipe").variants(asked)}
+    assert {(64, 64), (64, 128), (2, 2), (2, 16)} <= tried
+    assert max(stages * micro_batches for stages, micro_batches in tried) == 1 << 13
+
+
 def test_names_say_what_a_task_is():
     program = step_of(piped(2, 2)).program
     names = list(program.names)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from paceline.strategy.contract import Knob, Plan, Situation
 
 MOST_PASSES = 1 << 20  # forwards of a pipeline that are played one by one
+MOST_TRIED = 1 << 13  # and of one that is tried unasked: they take a search most of its time
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,8 @@ def shapes(situation: Situation, most_virtual: int = 1) -> Iterator[dict[str, Kn
             if micro_batches > batch or batch % micro_batches:
                 continue
             for virtual in (1, 2, 4):
-                if virtual <= most_virtual and devices * virtual <= layers:
+                passes = devices * virtual * micro_batches
+                if virtual <= most_virtual and devices * virtual <= layers and passes <= MOST_TRIED:
                     yield {
                         "stages": devices,
                         "micro_batches": micro_batches,
