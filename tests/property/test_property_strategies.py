@@ -171,7 +171,9 @@ def slack(of):
 @given(data=st.data(), factor=st.floats(1, 100))
 def test_more_bandwidth_is_never_slower(name, data, factor):
     of, where, made = data.draw(asked((name,)))
-    before, after = (predict(of, place, made, LENGTH).step_seconds for place in (where, with_network(where, bandwidth=factor)))
+    before, after = (
+        predict(of, place, made, LENGTH).step_seconds for place in (where, with_network(where, bandwidth=factor))
+    )
     assert after <= before * (1 + slack(of))
 
 
@@ -180,7 +182,9 @@ def test_more_bandwidth_is_never_slower(name, data, factor):
 @given(data=st.data(), latency=st.floats(0, 0.1))
 def test_more_latency_is_never_faster(name, data, latency):
     of, where, made = data.draw(asked((name,)))
-    before, after = (predict(of, place, made, LENGTH).step_seconds for place in (where, with_network(where, latency=latency)))
+    before, after = (
+        predict(of, place, made, LENGTH).step_seconds for place in (where, with_network(where, latency=latency))
+    )
     assert before <= after * (1 + slack(of))
 
 
@@ -235,7 +239,9 @@ def test_one_device_is_refused_and_single_takes_only_one(name, data):
 @given(profiles(), st.sampled_from(REPLICATED))
 def test_without_a_network_to_wait_for_replicas_are_single(of, name):
     # Links that carry everything at once, no calls: what is left beside a lone step are copies and the optimizer's share.
-    of = replace(of, timings=tuple(replace(each, jitter=0.0) for each in of.timings), overlap_slowdown=1.0, crowding=1.0)
+    of = replace(
+        of, timings=tuple(replace(each, jitter=0.0) for each in of.timings), overlap_slowdown=1.0, crowding=1.0
+    )
     assume(of.workload.gradient_bytes)
     where = cluster(1, 4, device_link=link(1e15), host=Host(64 * 10**9, 1e24))
     knobs = {"tau": 1} if name == "localsgd" else {"tau": 1, "delay": 1} if name == "dasgd" else {}
@@ -289,7 +295,10 @@ def test_pipelines_put_on_the_wires_what_crosses_the_cuts(of, name, per_host):
     assume(where.devices == stages)
     knobs = {"micro_batches": 4} if name in ("gpipe", "1f1b") else {}
     if name == "pipedream":
-        knobs = {"partition": ", ".join(f"{n}-{n + 1}" for n in range(stages - 1)) + f", {stages - 1}-{len(of.workload.layers)}"}
+        knobs = {
+            "partition": ", ".join(f"{n}-{n + 1}" for n in range(stages - 1))
+            + f", {stages - 1}-{len(of.workload.layers)}"
+        }
     step = step_of(Situation(of, where, make_plan(name, stages, 4, knobs), per_host))
     program = step.program
     sent = program.names.which("send")
