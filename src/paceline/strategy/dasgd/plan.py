@@ -8,7 +8,7 @@ from paceline.strategy.contract import Knob, Memory, Plan, Runner, RunSetting, S
 
 
 class DelayedAveraging:
-    """After ``tau`` local steps a snapshot is averaged, and merged ``delay`` steps later; xi of the own weights stays."""
+    """After ``tau`` steps a snapshot is averaged, and merged ``delay`` steps later; xi of the own weights stays."""
 
     name = "dasgd"
     summary = "local steps with delayed averaging: the average travels while the next steps run"
