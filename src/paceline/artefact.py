@@ -12,8 +12,9 @@ import keyword
 import os
 import tempfile
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, get_args, get_type_hints
 
 from paceline.errors import FileError
 
@@ -53,10 +54,23 @@ def _unescaped(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return {key[:-1] if key.endswith("_") and keyword.iskeyword(key[:-1]) else key: value for key, value in pairs}
 
 
-def _escaped(data: Any) -> Any:
+def _escaped(data: Any, words: frozenset[str]) -> Any:
     if isinstance(data, dict):
-        return {f"{key}_" if keyword.iskeyword(str(key)) else key: _escaped(value) for key, value in data.items()}
-    return [_escaped(value) for value in data] if isinstance(data, list | tuple) else data
+        return {f"{key}_" if key in words else key: _escaped(value, words) for key, value in data.items()}
+    return [_escaped(value, words) for value in data] if isinstance(data, list | tuple) else data
+
+
+@cache
+def _escaped_words(kind: Any) -> frozenset[str]:
+    """Return Python's own words that a type or a part of it has as fields; a mapping's keys (knobs) are nobody's."""
+    found: set[str] = set()
+    parts = list(get_args(kind))
+    if dataclasses.is_dataclass(kind):
+        hints = get_type_hints(kind)
+        names = [field.name for field in dataclasses.fields(kind)]
+        found = {name[:-1] for name in names if name.endswith("_") and keyword.iskeyword(name[:-1])}
+        parts += [hints[name] for name in names]
+    return frozenset(found).union(*map(_escaped_words, parts))
 
 
 def from_dict(kind: type[A], data: object, where: str | Path = "artefact") -> A:
@@ -79,7 +93,7 @@ def from_dict(kind: type[A], data: object, where: str | Path = "artefact") -> A:
         )
     for step in range(version, kind.version):
         fields = kind.migrations[step](fields)
-    return check(kind, _escaped(fields), where)
+    return check(kind, _escaped(fields, _escaped_words(kind)), where)
 
 
 def save(artefact: Artefact, path: str | Path) -> Path:

@@ -18,8 +18,10 @@ from paceline.job.job import Job, job_from_tables, read_job
 from paceline.job.resolve import Case, devices_of, length_of, load_case, plan_of, profile_of
 from paceline.launcher.launch import Hear, Order, launch_order
 from paceline.launcher.run import Run
+from paceline.predictor.explain import explained
 from paceline.predictor.predict import Length, PlayedPlan, predict_played
 from paceline.predictor.prediction import Prediction
+from paceline.predictor.reference.catalogue import ReferenceResult, references_for
 from paceline.recommender.recommend import recommend
 from paceline.recommender.recommendation import Objective, Recommendation
 from paceline.recommender.space import Question
@@ -89,8 +91,9 @@ class Study:
         plan_of(self.case)  # a wrong plan is found before anything is measured,
         length = self.length  # and so is a wrong data set
         profile, plan = self.profile, self.plan
+        cluster = self.case.cluster
         try:
-            return predict_played(profile, self.case.cluster, plan, length)
+            return explained(profile, cluster, predict_played(profile, cluster, plan, length), length)
         except FileError:
             raise
         except PacelineError as error:
@@ -123,7 +126,14 @@ class Study:
             to_run=self.case.measurable or self.on != "local",  # a plan for this machine is there to be launched on it
             strategies=strategies,
         )
-        return recommend(question, length, objective)
+        found = recommend(question, length, objective)
+        shown = predict_played(question.profile, question.cluster, found.best.plan, length)
+        reason = explained(question.profile, question.cluster, shown, length).prediction.bottleneck
+        return replace(found, plans=(replace(found.best, bottleneck=reason), *found.plans[1:]))
+
+    def references(self) -> list[ReferenceResult]:
+        """Return what the published closed forms say of the plan's step, on the prediction's profile and cluster."""
+        return references_for(self.profile, self.case.cluster, self.played.prediction.plan)
 
     def order(self, plan: Plan | None = None, where: str | Path = "plan") -> Order:
         """Return what is to be launched; a plan from elsewhere must fit this machine, errors call it ``where``."""

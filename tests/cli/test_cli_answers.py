@@ -124,7 +124,7 @@ def test_a_saved_profile_needs_no_torch(said, desk):
     for command in ("predict", "recommend"):
         words = [command, *SMALL, *P100, "-s", "profile.file=p.json"]
         done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, check=True)
-        assert " on taito-p100" in done.stdout and not {"torch", "numpy"} & set(done.stderr.split())
+        assert " on taito-p100" in done.stdout and "torch" not in done.stderr.split()
 
 
 def test_a_saved_prediction_is_what_was_printed(answer, desk):

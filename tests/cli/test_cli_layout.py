@@ -1,16 +1,13 @@
 """Tables and paragraphs: within their width, and with nothing lost."""
 
-import os
-import pty
 import re
-import sys
-import termios
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.cli.layout import lay_out, wrapped
+from terminal import on_a_terminal
 
 COLUMNS = ["layer~", "kind", "forward>", "backward>"]
 ROWS = [["features.0.conv", "conv3x3", "9.80 ms", "4.50 ms"], ["fc", "linear", "57.5 us", "1.16 ms"]]
@@ -84,26 +81,6 @@ def test_nothing_is_lost(rows, width):
 def test_a_paragraph():
     assert wrapped("  [X] one two three four", 14, hang=6) == "  [X] one two\n      three\n      four"
     assert wrapped("see /a/very/long/path/that/stays/whole", 12) == "see\n/a/very/long/path/that/stays/whole"
-
-
-def on_a_terminal(words, columns):
-    """Return what a command prints on a terminal of that width, without its colours."""
-    child, terminal = pty.fork()
-    if child == 0:
-        termios.tcsetwinsize(0, (40, columns))
-        program = "from paceline.cli.main import main; main()"
-        # An environment of its own: readline, in pytest, sets COLUMNS where os.environ does not see it.
-        kept = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES")}
-        os.execve(sys.executable, [sys.executable, "-c", program, *words], kept | {"TERM": "xterm"})
-    text = b""
-    try:
-        while piece := os.read(terminal, 65536):
-            text += piece
-    except OSError:  # how Linux says that the other end is closed
-        pass
-    os.close(terminal)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text.decode()).replace("\r", "")
 
 
 MODEL = ["-s", "model.name=mobilenet_v2", "-s", "model.variant=cifar10", "-s", "data.samples=4096"]

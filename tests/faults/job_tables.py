@@ -56,6 +56,11 @@ JOB_KEYS = {
     "train.nesterov": FLAG,
     "train.weight_decay": NUMBER,
     "train.zero_init_last_bn": FLAG,
+    "train.momentum_correction": FLAG,
+    "train.decay_norm_and_bias": FLAG,
+    "train.trust": NUMBER,
+    "train.clip_norm": NUMBER,
+    "train.label_smoothing": NUMBER,
     "train.lr": NUMBER,
     "train.lr_min": NUMBER,
     "train.lr_reference_batch": WHOLE,
@@ -97,6 +102,7 @@ CLUSTER_KEYS = {
 }
 # Where a number may be negative, or zero, nothing is wrong with it.
 _MAY_BE_ZERO = {"data.validation", "data.seed", "train.seed", "train.momentum", "train.weight_decay", "train.lr_min"}
+_MAY_BE_ZERO |= {"train.label_smoothing"}
 _MAY_BE_ZERO |= {"helpers", "link.device.spread", "link.network.spread"}
 
 

@@ -1,6 +1,7 @@
 """Workers that average gradients reach the weights of one process that trains their shards one after the other."""
 
 import math
+import os
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from paceline.data.source import load_data
 from paceline.job.job import Job
 from paceline.model.source import load_model
 from paceline.train.schedule import learning_rate, schedule_for
+from paceline.workload.lamb import Lamb
 
 TESTS = Path(__file__).parent.parent
 # 87 samples in global batches of 16: five whole ones and one of 7, of which two workers get 4 and 3; 24 steps.
@@ -57,6 +59,10 @@ def reference(made: Job, workers: int, whose: int = 0) -> dict[str, torch.Tensor
     model = source.build().to(dtype=dtype).train()
     if spec.optimizer == "sgd":
         optimizer = torch.optim.SGD(model.parameters(), spec.lr, spec.momentum, weight_decay=spec.weight_decay)
+    elif spec.optimizer == "lamb":
+        thin = {"params": [p for p in model.parameters() if p.ndim < 2], "adapt": False}
+        wide = {"params": [p for p in model.parameters() if p.ndim > 1]}
+        optimizer = Lamb([wide, thin], spec.lr, weight_decay=spec.weight_decay)
     else:
         optimizer = torch.optim.AdamW(model.parameters(), spec.lr, weight_decay=spec.weight_decay)
     own = [{name: buffer.clone() for name, buffer in model.named_buffers()} for _ in range(workers)]
@@ -66,15 +72,23 @@ def reference(made: Job, workers: int, whose: int = 0) -> dict[str, torch.Tensor
     for epoch in range(spec.epochs):
         order = epoch_order(len(samples), spec.seed, epoch)
         for shards in zip(*(shard(order, batch, workers, worker) for worker in range(workers))):
-            optimizer.param_groups[0]["lr"] = learning_rate(schedule, step)
+            for group in optimizer.param_groups:
+                group["lr"] = learning_rate(schedule, step)
             optimizer.zero_grad()
             for part, buffers in zip(shards, own):
                 model.load_state_dict(buffers, strict=False)
                 for some in part.indices.tensor_split(math.ceil(len(part.indices) / spec.batch_per_device)):
                     inputs, targets = samples.batch(some)
-                    loss = torch.nn.functional.cross_entropy(model(inputs.to(dtype)), targets)
+                    smoothing = spec.label_smoothing
+                    loss = torch.nn.functional.cross_entropy(
+                        model(inputs.to(dtype)), targets, label_smoothing=smoothing
+                    )
                     (loss * (len(some) / part.global_count)).backward()
                 buffers.update({name: buffer.clone() for name, buffer in model.named_buffers()})
+            if spec.clip_norm:
+                length = torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None]).norm()
+                for parameter in model.parameters():
+                    parameter.grad *= min(1.0, spec.clip_norm / float(length + 1e-6))
             optimizer.step()
             step += 1
     model.load_state_dict(own[whose], strict=False)
@@ -120,6 +134,9 @@ def jobs(tmp_path_factory) -> dict[str, Job]:
         | {
             "fp32": recipe(2, precision="fp32"),
             "adamw": recipe(2, optimizer="adamw", momentum=0.0, lr=1e-3),
+            "lamb": recipe(2, optimizer="lamb", momentum=0.0, lr=1e-2),
+            "clipped": recipe(2, plan={"accumulate": 2}, clip_norm=0.3),
+            "smoothed": recipe(2, label_smoothing=0.1),
             "idle overlap": recipe(2, base, IDLE),
             "idle barrier": recipe(2, base, IDLE, {"overlap": False}),
         }
@@ -129,12 +146,12 @@ def jobs(tmp_path_factory) -> dict[str, Job]:
 @pytest.fixture(scope="module")
 def weights(jobs, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(TESTS), prepend=":")
+        patch.setenv("PYTHONPATH", str(TESTS), prepend=os.pathsep)
         folders = launch_many(tmp_path_factory.mktemp("runs"), 2, jobs)
     return {name: torch.load(folder.path / "model.pt", weights_only=True) for name, folder in folders.items()}
 
 
-@pytest.mark.parametrize("name", [*SYNCHRONOUS, "adamw", "idle overlap", "idle barrier"])
+@pytest.mark.parametrize("name", [*SYNCHRONOUS, "adamw", "lamb", "clipped", "smoothed", "idle overlap", "idle barrier"])
 def test_two_workers_train_as_one_process(name, jobs, weights):
     assert farthest(weights[name], reference(jobs[name], 2)) < 1e-9
 

@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -108,7 +109,7 @@ def test_precision_is_that_of_training():
 
 
 def test_two_workers_score_rank_0s_model_and_keep_their_own_statistics(tmp_path, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(TESTS), prepend=":")
+    monkeypatch.setenv("PYTHONPATH", str(TESTS), prepend=os.pathsep)
     assert run_module("many_runs", [str(tmp_path / "found.pt")], 2, "evaluate", tmp_path / "logs") == ()
     found = torch.load(tmp_path / "found.pt", weights_only=True)
     assert found["score"] == pytest.approx(by_hand(odd_model(0), odd_samples()), abs=1e-6)

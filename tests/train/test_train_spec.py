@@ -57,7 +57,7 @@ def test_whole_numbers_stand_for_floats(key):
         ({"epochs": "3"}, "epochs", "must be a whole number"),
         ({"steps": 0}, "steps", "at least 1"),
         ({"precision": "fp8"}, "precision", "must be 'fp32'"),
-        ({"optimizer": "lamb"}, "optimizer", "must be 'sgd'"),
+        ({"optimizer": "adagrad"}, "optimizer", "must be 'sgd'"),
         ({"seed": -1}, "seed", "at least 0"),
         ({"momentum": 1}, "momentum", "below 1"),
         ({"momentum": "0.9"}, "momentum", "must be a number"),

@@ -101,10 +101,10 @@ def test_a_skip_connection_crosses_every_cut_between_its_ends():
     found = trace(user(Skip), 2)
     narrow, wide = 2 * 4 * 4, 2 * 8 * 4
     assert set(found.edges) == {
-        Edge(OUTSIDE, 0, narrow),
-        Edge(0, 3, narrow),
-        Edge(1, 2, wide),
-        Edge(2, 3, narrow),
+        Edge(OUTSIDE, 0, narrow),  # the model's input is nobody's to keep
+        Edge(0, 3, narrow, keeper=1),
+        Edge(1, 2, wide, keeper=2),
+        Edge(2, 3, narrow),  # an addition keeps nothing
         Edge(3, 4, narrow),
     }
     assert found.cut_bytes() == (narrow, narrow + wide, 2 * narrow, narrow, 0)

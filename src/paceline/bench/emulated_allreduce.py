@@ -110,7 +110,8 @@ def _measured(name: str, case: Case, profile: Profile) -> Cell:
     prediction = predict(profile, cluster, plan, length)
     order = Order(case, prediction, 1, "virtual", unused_parameters=False, hosts=cluster, profile=profile)
     measured = launch_order(order)
-    return cell(name, str(plan), prediction.step_seconds, measured.step_seconds, "s a step", _note(measured, cluster))
+    note, allowed = _note(measured, cluster), prediction.step_seconds_range
+    return cell(name, str(plan), prediction.step_seconds, measured.step_seconds, "s a step", note, allowed)
 
 
 def _note(run: Run, cluster: Cluster) -> str:

@@ -12,7 +12,7 @@ from paceline.artefact import Artefact
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One comparison; ``error`` is predicted over measured, less one."""
+    """One comparison; ``error`` is predicted over measured, less one. ``range`` is what the prediction allowed for."""
 
     name: str
     plan: str
@@ -21,13 +21,15 @@ class Cell:
     unit: str
     error: float
     note: str = ""
+    range: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
     """Figures over all cells: errors are absolute, the bias is signed.
 
-    ``best_named_first`` and ``mean_regret`` stand where a suite has choices to make.
+    ``best_named_first`` and ``mean_regret`` stand where a suite has choices to make, ``in_range`` where predictions
+    have ranges: the share of measured values inside what was predicted for 8 of 10.
     """
 
     cells: int
@@ -38,6 +40,7 @@ class Summary:
     bias: float
     best_named_first: float | None = None
     mean_regret: float | None = None
+    in_range: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,18 +69,27 @@ class BenchResult(Artefact):
     seconds_spent: float
 
 
-def cell(name: str, plan: str, predicted: float, measured: float, unit: str, note: str = "") -> Cell:
+def cell(
+    name: str,
+    plan: str,
+    predicted: float,
+    measured: float,
+    unit: str,
+    note: str = "",
+    range: tuple[float, float] | None = None,
+) -> Cell:
     """Return a cell with its error.
 
     >>> cell("resnet50", "single", 1.1, 1.0, "s").error
     0.10000000000000009
     """
-    return Cell(name, plan, predicted, measured, unit, predicted / measured - 1, note)
+    return Cell(name, plan, predicted, measured, unit, predicted / measured - 1, note, range)
 
 
 def summarise(cells: Sequence[Cell]) -> Summary:
     """Return the figures over some cells."""
     errors = sorted(abs(found.error) for found in cells)
+    inside = [found.range[0] <= found.measured <= found.range[1] for found in cells if found.range]
     return Summary(
         cells=len(cells),
         mean_error=statistics.fmean(errors),
@@ -85,6 +97,7 @@ def summarise(cells: Sequence[Cell]) -> Summary:
         p95_error=quantile(errors, 0.95),
         worst_error=errors[-1],
         bias=statistics.fmean(found.error for found in cells),
+        in_range=statistics.fmean(inside) if inside else None,
     )
 
 

@@ -38,7 +38,10 @@ SUITES: Mapping[str, Suite] = {
         Suite("emulated-allreduce", "all-reduce on emulated V100s, predicted and measured", 25, True),
         Suite("emulated-links", "what emulated links carry, against the rates they are shaped to", 4, True),
         Suite("probe", "all-reduce on emulated hosts, foretold by a probe at other sizes", 3, True),
+        Suite("memory", "peaks of memory, predicted and tracked on fake tensors", 6),
         Suite("device-models", "published throughputs of one device against the device models", 0.3),
+        Suite("horovod-thesis", "a thesis' throughputs on 2 to 32 P100, predicted from those of one", 0.3),
+        Suite("tensorflow-2017", "TensorFlow's tables of 2 to 64 devices, predicted from one", 0.5),
     )
 }
 

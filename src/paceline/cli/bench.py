@@ -122,7 +122,9 @@ def _print(result: BenchResult) -> None:
 def _verdict(summary: Summary) -> str:
     return (
         f"{summary.cells} cells, error: median {summary.median_error:.1%}, mean {summary.mean_error:.1%}, "
-        f"95th percentile {summary.p95_error:.1%}, worst {summary.worst_error:.1%}, bias {summary.bias:+.1%}."
+        f"95th percentile {summary.p95_error:.1%}, worst {summary.worst_error:.1%}, bias {summary.bias:+.1%}"
+        + (f"; {summary.in_range:.0%} inside their ranges" if summary.in_range is not None else "")
+        + "."
     )
 
 

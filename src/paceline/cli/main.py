@@ -34,6 +34,12 @@ _COMMANDS = (
         _ASK,
         "Rank every plan that fits, and say what would change the answer.",
     ),
+    (
+        "schedule",
+        "schedule:schedule",
+        _ASK,
+        "Draw the learning rate of a run before it runs, and warn of large batches.",
+    ),
     ("launch", "launch:launch", _RUN, "Train by a plan, and compare predicted with measured."),
     ("bench", "bench:APP", _RUN, "Run benchmark suites; compare all runs with their predictions."),
     ("data", "data:APP", _RUN, "List, fetch and write data sets."),

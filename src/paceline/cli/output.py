@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 WIDTH = 100  # tables fit it
+_ROW = re.compile(r"\S.*?  +")  # the name of a chart's row
+_CELL = re.compile(r"=+|\.+|[A-Za-z]\d+(?:\.\d+)?-*|[A-Za-z]")
 
 
 def emit(data: Mapping[str, Any]) -> None:
@@ -31,6 +34,24 @@ def console(stderr: bool = False) -> Console:
     found = Console(stderr=stderr, highlight=False)
     width = min(found.width, WIDTH) if found.is_terminal else WIDTH
     return Console(stderr=stderr, highlight=False, width=width)
+
+
+def width() -> int:
+    """Return how many characters a line of output may have."""
+    return console().width
+
+
+def picture(text: str, colours: Mapping[str, str]) -> None:
+    """Print a chart as it stands; on a terminal, the cells behind a row's name in the colours of their letters."""
+    from rich.text import Text
+
+    screen = console()
+    for line in text.split("\n"):
+        shown = Text(line)
+        row = _ROW.match(line) if screen.is_terminal else None
+        for cell in _CELL.finditer(line, row.end()) if row else ():
+            shown.stylize(colours.get(cell[0][0], ""), *cell.span())
+        screen.print(shown, no_wrap=True, overflow="ignore", crop=False)
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

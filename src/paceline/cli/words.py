@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from paceline.engine.breakdown import Breakdown
-from paceline.predictor.prediction import Prediction
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from paceline.units import format_bytes, format_seconds
+
+if TYPE_CHECKING:
+    from paceline.engine.breakdown import Breakdown
+    from paceline.predictor.prediction import Prediction
+    from paceline.predictor.reference.catalogue import ReferenceResult
 
 
 def rate(samples_per_second: float, unit: str, tokens_per_second: float | None) -> str:
@@ -74,7 +80,8 @@ def breakdown_rows(breakdown: Breakdown) -> list[list[str]]:
         "overhead of the loop": breakdown.overhead,
         "waiting for data": breakdown.data,
     }
-    rows = [[name, format_seconds(value), f"{value / breakdown.total:.1%}"] for name, value in parts.items() if value]
+    seen = {name: value for name, value in parts.items() if value > 1e-9 * breakdown.total}  # not what rounding leaves
+    rows = [[name, format_seconds(value), f"{value / breakdown.total:.1%}"] for name, value in seen.items()]
     return [*rows, ["step", format_seconds(breakdown.total), "100.0%"]]
 
 
@@ -87,3 +94,18 @@ def memory_line(prediction: Prediction) -> str:
         f"Memory of a device: {format_bytes(prediction.memory_bytes)} of {format_bytes(prediction.device_memory_bytes)}"
         f" ({', '.join(kinds)})."
     )
+
+
+def reference_rows(references: Sequence[ReferenceResult], prediction: Prediction) -> list[list[str]]:
+    """Return what each reference says of a step, the engine's own prediction first."""
+    rows = [
+        [
+            each.name,
+            format_seconds(each.step_seconds),
+            f"{each.step_seconds / prediction.step_seconds - 1:+.1%}",
+            each.source,
+            each.note,
+        ]
+        for each in references
+    ]
+    return [["prediction", format_seconds(prediction.step_seconds), "", "Paceline", ""], *rows] if rows else []

@@ -47,36 +47,37 @@ def break_down(played: Played, window: Span | None = None) -> Breakdown:
     """
     program = played.program
     first, last = (0.0, played.makespan) if window is None else window
-    counted = [0 if role.idle else role.count for role in program.roles]
-    devices = sum(counted)
+    counted = np.array([0 if role.idle else role.count for role in program.roles], np.float64)
+    devices = float(counted.sum())
     if not devices:
         return Breakdown(0.0, 0.0, 0.0, 0.0, 0.0)
     start, end = np.maximum(played.start, first), np.minimum(played.end, last)
     seen = np.flatnonzero((end > start) & (program.device >= 0))
-    seen = seen[np.argsort(start[seen], kind="stable")]
-    parts = [0.0, 0.0, 0.0, 0.0]
-    bubble = 0.0
-    for role, count in enumerate(counted):
-        own = seen[program.device[seen] == role] if len(counted) > 1 else seen
-        works = program.works[own]
-        before = 0.0
-        for work in Work:  # in the order of precedence
-            chosen = own if work is Work.COMMUNICATION else own[works <= work]
-            length = covered(start[chosen], end[chosen])
-            parts[work] += (length - before) * count / devices
-            before = length
-        bubble += max(last - first - before, 0.0) * count / devices
+    owner = program.device[seen]
+    # Role after role on one axis: no span of one reaches into the next one's.
+    shift = (last - first) * owner
+    order = np.argsort(start[seen] + shift, kind="stable")
+    seen, owner, shift = seen[order], owner[order], shift[order]
+    starts, ends, weights = start[seen] + shift, end[seen] + shift, counted[owner] / devices
+    works = program.works[seen]
+    parts = []
+    before = 0.0
+    for work in Work:  # in the order of precedence
+        chosen = works <= work
+        length = covered(starts[chosen], ends[chosen], weights[chosen])
+        parts.append(length - before)
+        before = length
     return Breakdown(
         compute=parts[Work.COMPUTE],
         communication=parts[Work.COMMUNICATION],
-        bubble=bubble,
+        bubble=max(last - first - before, 0.0),
         overhead=parts[Work.OVERHEAD],
         data=parts[Work.DATA],
     )
 
 
-def covered(starts: Floats, ends: Floats) -> float:
-    """Return the length of the union of intervals that are sorted by their starts.
+def covered(starts: Floats, ends: Floats, weights: Floats | None = None) -> float:
+    """Return the length of the union of intervals that are sorted by their starts, each part by its interval's weight.
 
     >>> covered(np.array([0.0, 1.0, 5.0]), np.array([2.0, 3.0, 6.0]))
     4.0
@@ -84,5 +85,6 @@ def covered(starts: Floats, ends: Floats) -> float:
     if not len(starts):
         return 0.0
     reached = np.maximum.accumulate(ends)
-    fresh = ends[1:] - np.maximum(starts[1:], reached[:-1])
-    return float(ends[0] - starts[0] + fresh[fresh > 0].sum())
+    fresh = ends - starts
+    fresh[1:] = np.maximum(ends[1:] - np.maximum(starts[1:], reached[:-1]), 0.0)
+    return float(fresh.sum() if weights is None else fresh @ weights)

@@ -138,7 +138,7 @@ class Builder:
         self,
         name: str,
         labels: Sequence[str] | Callable[[int], str],
-        work: Work,
+        work: Work | Ints,
         stream: int,
         seconds: Sequence[float] | Floats,
         after: Iterable[int] = (),
@@ -157,7 +157,7 @@ class Builder:
         self,
         name: str,
         labels: Sequence[str] | Callable[[int], str],
-        work: Work,
+        work: Work | Ints,
         stream: int | Ints,
         seconds: Sequence[float] | Floats,
         priority: int | Ints = 0,
@@ -168,7 +168,7 @@ class Builder:
         if device is None:
             owners = np.array([each.device for each in self._streams])
             device = owners[stream] if isinstance(stream, np.ndarray) else self._streams[stream].device
-        return self._many(name, labels, work, stream, seconds, np.zeros(count), priority, device)
+        return self._many(name, labels, work, stream, seconds, 0.0, priority, device, count)
 
     def transfers(
         self,
@@ -183,16 +183,22 @@ class Builder:
         priority: int | Ints = 0,
         loads: Floats | None = None,
     ) -> range:
-        """Add many transfers and return their numbers; row n of ``routes`` holds the wires of transfer n, -1 for none."""
+        """Add many transfers and return their numbers.
+
+        Row n of ``routes`` holds the wires of transfer n, -1 for none, and row n of ``loads`` the loads there; a single
+        row is the way of all.
+        """
         count = len(sizes)
-        tasks = self._many(
-            name, labels, Work.COMMUNICATION, stream, np.broadcast_to(latency, count), sizes, priority, device
-        )
-        routes = np.broadcast_to(routes, (count, routes.shape[-1]))
-        shares = np.broadcast_to(1.0 if loads is None else loads, routes.shape)
-        used = (routes >= 0) & (shares > 0)
-        owners = np.broadcast_to(np.arange(tasks.start, tasks.stop)[:, None], routes.shape)
-        self._routes.append((owners[used], routes[used], shares[used]))
+        tasks = self._many(name, labels, Work.COMMUNICATION, stream, latency, sizes, priority, device, count)
+        shares = np.ones(routes.shape) if loads is None else loads
+        numbers = np.arange(tasks.start, tasks.stop)
+        if len(routes) == 1:  # one way for all
+            used = (routes[0] >= 0) & (shares[0] > 0)
+            wires, parts = routes[0][used], shares[0][used]
+            self._routes.append((np.repeat(numbers, len(wires)), np.tile(wires, count), np.tile(parts, count)))
+        else:
+            used = (routes >= 0) & (shares > 0)
+            self._routes.append((np.repeat(numbers, used.sum(axis=1)), routes[used], shares[used]))
         return tasks
 
     def transfer(
@@ -253,16 +259,16 @@ class Builder:
         self,
         name: str,
         labels: Sequence[str] | Callable[[int], str],
-        work: Work,
+        work: Work | Ints,
         stream: int | Ints,
-        seconds: Sequence[float] | Floats,
-        sizes: Sequence[float] | Floats,
+        seconds: float | Sequence[float] | Floats,
+        sizes: float | Sequence[float] | Floats,
         priority: int | Ints,
         device: int | Ints,
+        count: int,
     ) -> range:
-        count = len(seconds)
         integers, floats = np.empty((count, 4), np.int64), np.empty((count, 2))
-        for column, values in enumerate((int(work), stream, priority, device)):
+        for column, values in enumerate((work, stream, priority, device)):
             integers[:, column] = values
         floats[:, 0], floats[:, 1] = seconds, sizes
         if count and floats.min() < 0:

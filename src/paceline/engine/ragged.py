@@ -73,7 +73,7 @@ class Names:
         self._count += 1
 
     def add_many(self, prefix: str, labels: Sequence[str] | Callable[[int], str], count: int) -> None:
-        """Add ``count`` names of one prefix; labels come from a sequence, or from a function of the place."""
+        """Add ``count`` names of one prefix (or none); labels come from a sequence, or from a function of the place."""
         if count:
             self._starts.append(self._count)
             self._runs.append((prefix, labels))
@@ -91,11 +91,19 @@ class Names:
         if labels is None:
             return prefix
         offset = place - self._starts[run]
-        return f"{prefix} {labels(offset) if callable(labels) else labels[offset]}"
+        label = labels(offset) if callable(labels) else labels[offset]
+        return f"{prefix} {label}" if prefix else label
 
     def __iter__(self) -> Iterator[str]:
         return (self[place] for place in range(self._count))
 
     def which(self, starts: str | tuple[str, ...]) -> list[int]:
-        """Return the places of the names that start so."""
-        return [place for place, name in enumerate(self) if name.startswith(starts)]
+        """Return the places of the names that start so; labels are made only where a prefix leaves it open."""
+        wanted = (starts,) if isinstance(starts, str) else starts
+        found: list[int] = []
+        for (prefix, labels), first, stop in zip(self._runs, self._starts, [*self._starts[1:], self._count]):
+            if prefix.startswith(wanted):
+                found.extend(range(first, stop))
+            elif labels is not None and any(start.startswith(prefix) for start in wanted):
+                found.extend(place for place in range(first, stop) if self[place].startswith(wanted))
+        return found

@@ -14,11 +14,12 @@ from paceline.errors import FileError
 from paceline.job.blame import fed, stepped
 from paceline.job.job import Job
 from paceline.job.profilefile import read_profile
-from paceline.model.source import ModelSource, load_model
+from paceline.model.source import ModelSource, cross_entropy, load_model
 from paceline.model.suite import SUITE
 from paceline.predictor.predict import Length
 from paceline.strategy.contract import Plan
 from paceline.strategy.registry import make_plan
+from paceline.train.optimizer import setting_of
 from paceline.workload.device import find_device, real_device
 from paceline.workload.optimizer import OptimizerSetting
 from paceline.workload.profile import Profile
@@ -56,7 +57,12 @@ class Case:
 def load_case(job: Job) -> Case:
     """Return the model and the cluster of a job."""
     cluster = cluster_from(job.spec.cluster, job.where, "cluster", job.base)
-    return Case(job, load_model(job.spec.model, job.where, job.base), cluster)
+    source = load_model(job.spec.model, job.where, job.base)
+    if job.spec.train.label_smoothing and source.loss_function is not cross_entropy:
+        smoothing = job.spec.train.label_smoothing
+        what = f"is {smoothing:g}, and {source.name} has a loss of its own; smooth in it, and leave this key out"
+        raise FileError(job.where, "train.label_smoothing", what)
+    return Case(job, source, cluster)
 
 
 def load_case_data(case: Case) -> DataSource:
@@ -69,8 +75,7 @@ def load_case_data(case: Case) -> DataSource:
 
 def optimizer_of(job: Job) -> OptimizerSetting:
     """Return the optimizer that a job trains with."""
-    train = job.spec.train
-    return OptimizerSetting(train.optimizer, train.lr, train.momentum, train.weight_decay, train.nesterov)
+    return setting_of(job.spec.train)
 
 
 def length_of(case: Case) -> Length:
@@ -99,11 +104,17 @@ def profile_of(case: Case, progress: Progress = lambda what, share: None, second
         return read_profile(path, case.name, spec.train.precision)
     if case.measurable and spec.profile.throughput is None:
         return measured_profile(case, progress, seconds or spec.profile.seconds)
+    return modelled_profile(case)
+
+
+def modelled_profile(case: Case) -> Profile:
+    """Return the profile of a job by the model of its device, scaled to the throughput where the job knows it."""
     from dataclasses import replace
 
     from paceline.workload.roofline import model_profile, scale_to_throughput
     from paceline.workload.trace import trace
 
+    spec = case.job.spec
     batch = spec.train.batch_per_device
     with stepped(case.job):
         workload = replace(trace(case.source, batch, spec.train.precision), name=case.name)

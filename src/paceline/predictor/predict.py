@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from paceline.cluster.cluster import Cluster
-from paceline.engine.breakdown import Breakdown, break_down
+from paceline.engine.breakdown import Breakdown, Span, break_down
 from paceline.engine.play import Played, play
 from paceline.errors import PacelineError
 from paceline.predictor.prediction import Cost, Prediction
 from paceline.predictor.reason import bottleneck
 from paceline.strategy.contract import Memory, Plan, Situation, Step
 from paceline.strategy.registry import find_strategy
-from paceline.workload.device import find_device
+from paceline.workload.device import find_device, is_virtual
 from paceline.workload.profile import Profile
 
 
@@ -28,10 +28,12 @@ class Length:
 
 @dataclass(frozen=True, slots=True)
 class PlayedPlan:
-    """A prediction with the timeline that it comes from."""
+    """A prediction, the timeline that it comes from, the window of it that is steady, and what bounds its traffic."""
 
     prediction: Prediction
     played: Played
+    window: Span
+    network: str
 
 
 def predict(profile: Profile, cluster: Cluster, plan: Plan, length: Length) -> Prediction:
@@ -68,7 +70,7 @@ def predict_played(profile: Profile, cluster: Cluster, plan: Plan, length: Lengt
         hosts=situation.cluster.hosts,
         global_batch=step.samples,
         step_seconds=seconds,
-        step_seconds_range=_range(seconds, breakdown, profile, step, plan),
+        step_seconds_range=_range(seconds, breakdown, situation, step),
         samples_per_second=rate,
         unit=workload.unit,
         tokens_per_second=rate * workload.tokens if workload.tokens else None,
@@ -81,14 +83,14 @@ def predict_played(profile: Profile, cluster: Cluster, plan: Plan, length: Lengt
         memory=memory,
         device_memory_bytes=capacity,
         fits=memory.total <= capacity,
-        bottleneck="",
+        bottleneck=bottleneck(breakdown, step.network),
         cost=_cost(situation.cluster, plan, epoch_seconds, total),
         source=profile.source,
         changes_update=strategy.changes_update(plan),
         guessed=(*step.notes, *_guessed(profile, plan)),
         scaling={"speedup": rate / alone, "efficiency": rate / alone / plan.devices},
     )
-    return PlayedPlan(replace(prediction, bottleneck=bottleneck(prediction, step, played)), played)
+    return PlayedPlan(prediction, played, window, step.network)
 
 
 def device_memory(cluster: Cluster) -> int:
@@ -96,16 +98,22 @@ def device_memory(cluster: Cluster) -> int:
     return find_device(cluster.device).memory_bytes or cluster.host.memory_bytes // cluster.devices_per_host
 
 
-def _range(seconds: float, breakdown: Breakdown, profile: Profile, step: Step, plan: Plan) -> tuple[float, float]:
+_EIGHT_OF_TEN = 1.28  # standard deviations about the mean that hold 80 % of a normal distribution
+_LEAST_NETWORK_SPREAD = 0.05  # what one probe of a network does not see: other moments, other traffic
+_VIRTUAL_SPREAD = 0.015  # a virtual device takes the profile's times by definition; the machine behind it adds this
+
+
+def _range(seconds: float, breakdown: Breakdown, situation: Situation, step: Step) -> tuple[float, float]:
     """Return where 8 of 10 measured steps should lie: independent errors of compute and network add in squares.
 
     An interpolated batch size widens the compute's part; overlap is not credited, so the range errs on the wide side.
     """
-    spread = profile.at(plan.batch_per_device).spread
-    if not profile.exact(plan.batch_per_device):
+    profile, batch = situation.profile, situation.plan.batch_per_device
+    spread = _VIRTUAL_SPREAD if is_virtual(situation.cluster.device) else profile.at(batch).spread
+    if not profile.exact(batch):
         spread = math.hypot(spread, 0.05)
     compute = (breakdown.compute + breakdown.overhead + breakdown.data) * spread
-    network = breakdown.communication * step.network_spread
+    network = breakdown.communication * _EIGHT_OF_TEN * max(step.network_spread, _LEAST_NETWORK_SPREAD)
     width = math.hypot(compute, network)
     return (max(seconds - width, 0.0), seconds + width)
 

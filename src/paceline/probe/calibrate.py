@@ -16,20 +16,29 @@ def calibrated(cluster: Cluster, probe: Probe) -> Cluster:
     measured. A link faster than it says (a wrong file) becomes as fast as it was found. Switches' uplinks are measured
     by pairs that cross them, which the slower of two bounds: all get that figure at most.
     """
-    uplink = probe.link_of("across switches")
+    uplink, spread = probe.link_of("across switches"), _spread(probe)
     return replace(
         cluster,
-        network=_measured(cluster.network, probe.link_of("network"), cluster.nics / cluster.oversubscription),
-        device_link=_measured(cluster.device_link, probe.link_of("device link")),
+        network=_measured(cluster.network, probe.link_of("network"), spread, cluster.nics / cluster.oversubscription),
+        device_link=_measured(cluster.device_link, probe.link_of("device link"), spread),
         switches=tuple(
-            replace(switch, uplink=_measured(switch.uplink, uplink)) if uplink else switch
+            replace(switch, uplink=_measured(switch.uplink, uplink, spread)) if uplink else switch
             for switch in cluster.switches
         ),
         curves=probe.curves(),
     )
 
 
-def _measured(link: Link, found: ProbedLink | None, links: float = 1.0) -> Link:
+_LARGE = 1 << 16  # bytes on the wire, from which a collective's time is its bandwidth's more than its latency's
+
+
+def _spread(probe: Probe) -> float:
+    """Return how much large collectives differ from call to call; a small message's jitter says nothing of them."""
+    found = sorted(row.spread for row in probe.collectives if row.bytes >= _LARGE * probe.byte_scale)
+    return found[len(found) // 2] if found else 0.0
+
+
+def _measured(link: Link, found: ProbedLink | None, spread: float, links: float = 1.0) -> Link:
     if found is None:
         return link
     payload = found.bandwidth / links
@@ -38,6 +47,6 @@ def _measured(link: Link, found: ProbedLink | None, links: float = 1.0) -> Link:
         bandwidth=max(link.bandwidth, payload),
         efficiency=min(payload / max(link.bandwidth, payload), 1.0),
         latency=found.latency,
-        spread=min(found.spread, 1.0),
+        spread=min(spread or found.spread, 1.0),
         source="measured",
     )

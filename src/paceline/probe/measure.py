@@ -119,9 +119,10 @@ class Prober:
 
         def once() -> None:
             if self.rank in (first, second):
-                for work in dist.batch_isend_irecv(
-                    [dist.P2POp(dist.isend, out, other), dist.P2POp(dist.irecv, into, other)]
-                ):
+                # The receive first: Gloo tells the other side of it over the connection that then carries the bytes,
+                # and behind those of a send it would come when they are through.
+                both = [dist.P2POp(dist.irecv, into, other), dist.P2POp(dist.isend, out, other)]
+                for work in dist.batch_isend_irecv(both):
                     work.wait()
 
         return once

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from paceline.engine.program import Builder, Work
+from paceline.workload.arrays import layer_arrays
 from paceline.workload.profile import Timing
 from paceline.workload.workload import Workload
 
@@ -26,7 +27,7 @@ class Backward:
 
 def add_forward(build: Builder, stream: int, workload: Workload, timing: Timing, after: Iterable[int] = ()) -> int:
     """Add a forward and return its last task."""
-    names = workload.layer_names
+    names = layer_arrays(workload).names
     return build.chain("forward", names, Work.COMPUTE, stream, timing.forward_seconds, after)[-1]
 
 
@@ -42,7 +43,7 @@ def add_backward(
     seconds = np.array(timing.backward_seconds)
     if extra is not None:
         seconds = seconds + np.array(extra)
-    names = workload.layer_names
+    names = layer_arrays(workload).names
     last = len(names) - 1
     tasks = build.chain("backward", lambda place: names[last - place], Work.COMPUTE, stream, seconds[::-1], after)
     return Backward(tasks[::-1])

@@ -9,12 +9,13 @@ order of buckets, of micro-batches) is a pure generator that both read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from paceline.artefact import Artefact
 from paceline.cluster.cluster import Cluster
 from paceline.engine.program import Program
+from paceline.workload.device import find_device, is_virtual
 from paceline.workload.profile import Profile, Timing
 
 if TYPE_CHECKING:
@@ -67,8 +68,15 @@ class Situation:
         return self.timing_at(self.plan.batch_per_device)
 
     def timing_at(self, batch: int) -> Timing:
-        """Return the times at another batch size, such as that of a micro-batch, under the same crowding."""
+        """Return the times at another batch size, such as that of a micro-batch, under the same crowding.
+
+        Devices of one board share its power. Virtual ones do not, and are as fast as each other.
+        """
         timing = self.profile.at(batch)
+        if is_virtual(self.cluster.device):
+            timing = replace(timing, variation=0.0)
+        elif min((device := find_device(self.cluster.device)).per_board, self.cluster.devices_per_host) > 1:
+            timing = timing.scaled(device.board_slowdown)
         if self.profile.crowding == 1.0 or self.cluster.devices_per_host == 1:
             return timing
         others = self.cluster.devices_per_host - 1

@@ -1,8 +1,7 @@
-"""What a device that talks to its equals has in a program: its compute queue, communicators, and the link they share."""
+"""What a device that talks to its equals has in a program: its compute queue, communicators, the link they share."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -10,7 +9,7 @@ from paceline.engine.collective import Cost
 from paceline.engine.group import Group, group_of
 from paceline.engine.program import Builder
 from paceline.strategy.contract import Situation
-from paceline.strategy.slowest import slowest_of
+from paceline.strategy.slowest import slowest_seconds
 from paceline.workload.device import find_device, is_virtual
 from paceline.workload.profile import Timing
 
@@ -61,7 +60,7 @@ def add_lanes(build: Builder, situation: Situation, name: str, group: Group | No
 
 
 def overlap_slowdown(situation: Situation) -> float:
-    """Return how many times as long compute takes beside communication; a virtual device waits as long whatever runs."""
+    """Return how many times as long compute takes beside communication; a virtual device is not slowed."""
     if is_virtual(situation.cluster.device):
         return 1.0
     known = situation.profile.overlap_slowdown
@@ -71,8 +70,8 @@ def overlap_slowdown(situation: Situation) -> float:
 def copy_seconds(situation: Situation, size: float, passes: float = 2.0) -> float:
     """Return what reading and writing ``size`` bytes in the device's memory takes; ``passes`` counts both.
 
-    Copies reach some 0.7 of the data sheet's bandwidth. A virtual device makes no copies; what the machine behind it does
-    meanwhile is not its time.
+    Copies reach some 0.7 of the data sheet's bandwidth. A virtual device makes no copies; what the machine behind it
+    does meanwhile is not its time.
     """
     if is_virtual(situation.cluster.device):
         return 0.0
@@ -82,12 +81,8 @@ def copy_seconds(situation: Situation, size: float, passes: float = 2.0) -> floa
 def wait_for_slowest(
     build: Builder, lanes: Lanes, timing: Timing, workers: int, after: list[int], steps: int = 1
 ) -> list[int]:
-    """Add what workers that differ by chance lose where all wait for the slowest; return what to follow then.
-
-    With steps of standard deviation s, p of them lose s * E[max of p standard normals] where they wait after each; what
-    chance adds to several steps grows with the root of their number.
-    """
-    wait = slowest_of(workers) * timing.jitter * timing.step_seconds * math.sqrt(steps)
+    """Add what workers that differ lose where all wait for the slowest after ``steps``; return what to follow then."""
+    wait = slowest_seconds(timing, workers, steps)
     if not wait:
         return after
     others = build.stream("others", lanes.device)

@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.workload.workload import OUTSIDE, Tie, Workload
+from paceline.workload.workload import NOBODY, OUTSIDE, Tie, Workload
 
 Bytes = NDArray[np.int64]
 
@@ -32,8 +32,14 @@ class Ledger:
     consumer: Bytes
     keeper: Bytes
     size: Bytes
+    flowing: Bytes  # per cut in front of a layer, and behind the last: gradients that cross it; the input has none
+    loose: Bytes  # per cut: tensors that cross it and that no layer before it keeps
     ties: tuple[Tie, ...]  # in the order of the layers that read again
-    largest: int  # of the trained weights
+    sizes: tuple[int, ...]  # of the trained weights, in the order of the layers
+    sizes_before: Bytes  # per layer, how many of them come first
+    weights: int  # all of them, with those that nobody reads
+    inputs: int
+    buffers: int
 
     @property
     def layers(self) -> int:
@@ -41,17 +47,8 @@ class Ledger:
         return len(self.kept)
 
     def crossing(self, cut: int) -> NDArray[np.bool_]:
-        """Return which tensors cross the cut in front of a layer; what enters the model is none of them at cut 0."""
+        """Return which tensors cross the cut in front of a layer; what enters the model crosses cut 0."""
         return (self.producer < cut) & (self.consumer >= cut)
-
-    def flowing(self, cut: int) -> int:
-        """Return the bytes of the gradients that cross a cut in the backward: the model's input has none."""
-        return int(self.size[self.crossing(cut) & (self.producer != OUTSIDE)].sum())
-
-    def loose(self, cut: int) -> int:
-        """Return the bytes that cross a cut in the forward and that no layer before it keeps."""
-        kept = (self.keeper >= 0) & (self.keeper < cut)
-        return int(self.size[self.crossing(cut) & ~kept & (self.producer != OUTSIDE)].sum())
 
 
 class _Same:
@@ -69,36 +66,64 @@ class _Same:
         return isinstance(other, _Same) and other.workload is self.workload
 
 
-def ledger_of(workload: Workload) -> Ledger:
-    """Return a workload's ledger; that of the last few dozen is remembered."""
-    return _made(_Same(workload))
+def ledger_of(workload: Workload, batch: int | None = None) -> Ledger:
+    """Return a workload's ledger, at another batch size if one is given; the last few dozen are remembered."""
+    return _made(_Same(workload), workload.batch if batch is None else batch)
 
 
 @lru_cache(maxsize=64)
-def _made(same: _Same) -> Ledger:
-    workload = same.workload
-    layers, edges = workload.layers, workload.edges
-
-    def array(values: object) -> Bytes:
-        return np.array(values, dtype=np.int64)
-
-    kept = array([layer.kept_bytes for layer in layers])
-    forward = array([layer.forward_peak_bytes for layer in layers])
-    backward = array([layer.backward_peak_bytes for layer in layers])
+def _made(same: _Same, batch: int) -> Ledger:
+    workload = same.workload.at(batch)
+    kept, forward, backward, gradients, frozen, output = _columns(
+        [
+            (
+                layer.kept_bytes,
+                layer.forward_peak_bytes,
+                layer.backward_peak_bytes,
+                sum(layer.parameter_sizes),
+                layer.frozen_bytes,
+                layer.output_bytes,
+            )
+            for layer in workload.layers
+        ],
+        6,
+    )
+    producer, consumer, keeper, size = _columns(
+        [(edge.producer, edge.consumer, edge.keeper, edge.bytes) for edge in workload.edges], 4
+    )
     if not forward.any():
-        output = array([layer.output_bytes for layer in layers])
         forward, backward = kept + output, 2 * output
+    made = producer != OUTSIDE
+    until = np.where(keeper == NOBODY, consumer, np.minimum(keeper, consumer))
     return Ledger(
         kept=kept,
         forward=np.maximum(forward - kept, 0),
         backward=backward,
-        gradients=array([layer.gradient_bytes for layer in layers]),
-        frozen=array([layer.frozen_bytes for layer in layers]),
-        loss=np.array([layer.kind == "loss" for layer in layers]),
-        producer=array([edge.producer for edge in edges]),
-        consumer=array([edge.consumer for edge in edges]),
-        keeper=array([edge.keeper for edge in edges]),
-        size=array([edge.bytes for edge in edges]),
+        gradients=gradients,
+        frozen=frozen,
+        loss=np.array([layer.kind == "loss" for layer in workload.layers]),
+        producer=producer,
+        consumer=consumer,
+        keeper=keeper,
+        size=size,
+        flowing=_across(producer[made], consumer[made], size[made], len(kept)),
+        loose=_across(producer[made], until[made], size[made], len(kept)),
         ties=tuple(sorted(workload.ties, key=lambda tie: tie.again)),
-        largest=max((size for layer in layers for size in layer.parameter_sizes), default=0),
+        sizes=tuple(size for layer in workload.layers for size in layer.parameter_sizes),
+        sizes_before=np.append(0, np.cumsum([len(layer.parameter_sizes) for layer in workload.layers])),
+        weights=workload.parameter_bytes,
+        inputs=workload.input_bytes,
+        buffers=workload.buffer_bytes,
     )
+
+
+def _columns(rows: list[tuple[int, ...]], count: int) -> Bytes:
+    return np.array(rows, dtype=np.int64).reshape(len(rows), count).T.copy()
+
+
+def _across(producer: Bytes, until: Bytes, size: Bytes, layers: int) -> Bytes:
+    """Return, per cut, the bytes of the tensors that are made before it and needed until a layer behind it."""
+    change = np.zeros(layers + 2, dtype=np.int64)
+    np.add.at(change, producer + 1, size)
+    np.subtract.at(change, np.maximum(until, producer) + 1, size)
+    return change.cumsum()[: layers + 1]

@@ -1,19 +1,35 @@
-"""A step that a device takes by itself, as few tasks: nothing else waits for one of its layers."""
+"""Steps that devices take by themselves, as few tasks: nothing else waits for one of their layers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
+
 from paceline.engine.program import Builder, Work
-from paceline.strategy.compute import add_start
 from paceline.workload.profile import Timing
 
+_PARTS = (
+    ("data", Work.DATA),
+    ("loop", Work.OVERHEAD),
+    ("forward", Work.COMPUTE),
+    ("backward", Work.COMPUTE),
+    ("optimizer", Work.COMPUTE),
+)
 
-def add_local_step(build: Builder, compute: int, timing: Timing, number: int, after: Iterable[int]) -> int:
-    """Add data, loop, forward, backward and optimizer; return the last task."""
-    start = add_start(build, compute, timing, after=after)
-    parts = (("forward", timing.forward), ("backward", timing.backward), ("optimizer", timing.optimizer_seconds))
-    task = start
-    for name, seconds in parts:
-        task = build.task(f"{name} {number}", Work.COMPUTE, compute, seconds, [task])
-    return task
+
+def add_local_steps(build: Builder, compute: int, timing: Timing, first: int, count: int, after: Iterable[int]) -> int:
+    """Add data, loop, forward, backward, optimizer of so many steps, numbered from ``first``; return the last task."""
+    seconds = [
+        timing.data_seconds,
+        timing.overhead_seconds,
+        timing.forward,
+        timing.backward,
+        timing.optimizer_seconds,
+    ]
+
+    def label(place: int) -> str:
+        return f"{_PARTS[place % len(_PARTS)][0]} {first + place // len(_PARTS)}"
+
+    works = np.tile([work for _, work in _PARTS], count)
+    return build.chain("", label, works, compute, np.tile(seconds, count), after)[-1]

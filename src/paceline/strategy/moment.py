@@ -39,9 +39,16 @@ def moments(
 def fullest(parts: Sequence[Moments]) -> dict[str, int]:
     """Return the bytes by kind of the moment at which they add up to most.
 
+    A workspace below 0 says that not all gradients are made yet: they are fewer by as much.
+
     >>> fullest([moments(1, gradients=5), moments(2, workspace=np.array([3, 9]))])["workspace"]
     9
     """
     every = np.concatenate(parts, axis=1) if len(parts) > 1 else parts[0]
     column = every[:, int(every.sum(axis=0).argmax())]
-    return dict(zip(KINDS, column.tolist()))
+    peak: dict[str, int] = dict(zip(KINDS, column.tolist()))
+    for kind, behind in (("workspace", "gradients"), ("gradients", "activations")):
+        if peak[kind] < 0:
+            peak[behind] += peak[kind]
+            peak[kind] = 0
+    return peak

@@ -126,12 +126,11 @@ def _boundaries(u: Units, kept: Bytes, ranks: int, resident: bool) -> list[Momen
     root = np.append(u.root_gradients, 0)
     behind = u.trained.sum() - np.cumsum(u.trained)
     shards = (u.stretch.trained if resident else behind) // ranks
-    flow_low = np.array([ledger.flowing(offset + cut) for cut in u.low.tolist()])
     enter = moments(
         u.count,
         parameters=u.root + (u.weights if u.reshard else so_far),
         activations=kept[u.low],
-        workspace=np.array([ledger.loose(offset + cut) for cut in u.low.tolist()]),
+        workspace=ledger.loose[offset + u.low],
         communication=u.before(u.weights, u.root) + u.weights,
     )
     leave = moments(
@@ -139,7 +138,7 @@ def _boundaries(u: Units, kept: Bytes, ranks: int, resident: bool) -> list[Momen
         parameters=u.root + (0 if u.reshard else so_far - u.weights),
         gradients=u.trained + root[u.low] + shards,
         activations=kept[u.low],
-        workspace=flow_low,
+        workspace=ledger.flowing[offset + u.low],
         communication=u.weights + (u.before(u.weights) if u.reshard else 0),
     )
     if not u.reshard:
@@ -149,7 +148,7 @@ def _boundaries(u: Units, kept: Bytes, ranks: int, resident: bool) -> list[Momen
         parameters=u.root + u.weights,
         gradients=root[np.minimum(u.high, len(root) - 1)] + shards,
         activations=kept[u.high],
-        workspace=np.array([ledger.flowing(offset + cut) for cut in u.high.tolist()]),
+        workspace=ledger.flowing[offset + u.high],
         communication=u.weights + u.behind(u.weights),
     )
     return [enter, leave, back]

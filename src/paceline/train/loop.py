@@ -17,10 +17,11 @@ from paceline.model.source import ModelSource
 from paceline.strategy.contract import Plan, Runner, RunSetting
 from paceline.strategy.registry import find_strategy
 from paceline.train.evaluate import evaluate
+from paceline.train.optimizer import set_rate, setting_of
 from paceline.train.record import EpochRecord, Recorder, StepRecord
 from paceline.train.schedule import Schedule, learning_rate, schedule_for
+from paceline.train.smoothing import smoothed
 from paceline.train.spec import TrainSpec
-from paceline.workload.optimizer import OptimizerSetting
 from paceline.workload.precision import model_dtype
 
 
@@ -81,15 +82,14 @@ def prepare(training: Training, epoch_steps: int) -> tuple[Runner, torch.optim.O
     model = training.source.build().to(training.device, model_dtype(spec.precision)).train()
     if spec.zero_init_last_bn:
         zero_last_norms(model)
-    setting = OptimizerSetting(spec.optimizer, spec.lr, spec.momentum, spec.weight_decay, spec.nesterov)
-    optimizer = setting.make(model)
+    optimizer = setting_of(spec).make(model)
     torch.manual_seed(spec.seed + 1 + training.rank)  # dropout differs between workers
     runner = find_strategy(training.plan.strategy).runner(
         training.plan,
         RunSetting(
             model=model,
             optimizer=optimizer,
-            loss=training.source.loss,
+            loss=smoothed(training.source.loss, spec.label_smoothing),
             device=training.device,
             precision=spec.precision,
             rank=training.rank,
@@ -132,8 +132,7 @@ def _epoch(
             if step >= last:
                 break
             lr = learning_rate(schedule, step)
-            for group in optimizer.param_groups:
-                group["lr"] = lr
+            set_rate(optimizer, lr, correct=training.spec.momentum_correction)
             share = len(part.indices) / part.global_count
             loss = runner.step(inputs, targets, share)
             now = time.perf_counter()

@@ -8,6 +8,7 @@ from pydantic import Field, ValidationError, model_validator
 from pydantic_core import InitErrorDetails
 
 from paceline.schema import Count, NonNegative, Positive, Section
+from paceline.workload.optimizer import OptimizerName
 
 # TOML writes a list where the value holds a tuple: frozen, and equal to another with the same epochs.
 Milestones = Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(strict=False)]
@@ -32,10 +33,15 @@ class TrainSpec(Section):
     precision: Literal["fp32", "bf16", "fp16", "fp64"] = "fp32"
     seed: Annotated[int, Field(ge=0, lt=1 << 63)] = 0
 
-    optimizer: Literal["sgd", "adam", "adamw"] = "sgd"
+    optimizer: OptimizerName = "sgd"
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0
     nesterov: bool = False
+    momentum_correction: bool = True  # Goyal et al. 2017, remark 2: what torch's momentum does by its form
+    trust: Positive = 0.001  # LARS's coefficient
     weight_decay: NonNegative = 0.0
+    decay_norm_and_bias: bool = True
+    clip_norm: Positive | None = None
+    label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.0
     zero_init_last_bn: bool = False  # Goyal et al. 2017: the last gain of a residual block starts at 0
 
     lr: Positive = 0.1
@@ -61,9 +67,14 @@ class TrainSpec(Section):
                 f"is {self.global_batch}, above max_global_batch = {self.max_global_batch}",
             ),
             (
-                self.optimizer != "sgd" and self.momentum > 0,
+                self.optimizer not in ("sgd", "lars") and self.momentum > 0,
                 "momentum",
                 f"is {self.momentum:g}, and {self.optimizer} has none; set it to 0 or take optimizer = 'sgd'",
+            ),
+            (
+                self.nesterov and self.optimizer == "lars",
+                "nesterov",
+                "is true, and lars has none; set it to false or take optimizer = 'sgd'",
             ),
             (
                 self.nesterov and self.momentum == 0,

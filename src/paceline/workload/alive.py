@@ -1,7 +1,7 @@
 """What is alive while a step is traced, and how much of it each layer answers for at its worst moment.
 
     forward    [ kept by layers 0 .. i-1 | layer i's own: what it reads that nobody keeps, what it makes ]
-    backward   [ kept by layers 0 .. i | gradients of weights i .. n | layer i's own: gradients that flow past, scratch ]
+    backward   [ kept by layers 0 .. i | gradients of weights i .. n | layer i's own: gradients that flow, scratch ]
 
 A storage counts from the kernel that made it to the moment at which its last owner lets go of it, as on a device whose
 allocator hands out exactly what is asked for.
@@ -24,13 +24,31 @@ def storage_of(tensor: torch.Tensor) -> int:
     return cast(int, tensor.untyped_storage()._cdata)
 
 
-@dataclass(slots=True)
-class Peak:
-    """The most bytes alive while a layer runs; ``weights`` of those in the backward have the shape of its weights."""
+Own = tuple[tuple[int, int], ...]  # of the worst moments: (bytes that grow with the batch, bytes that do not)
 
-    forward: int = 0
-    backward: int = 0
-    weights: int = 0
+
+@dataclass(slots=True)
+class Worst:
+    """The worst moments of a layer: bytes alive in all, and those of them that are copies or gradients of weights.
+
+    Two moments may be the worst: the fullest at this batch, and the fullest without regard to weights, which outgrows
+    the other at larger batches.
+    """
+
+    fullest: tuple[int, int] = (0, 0)
+    widest: tuple[int, int] = (0, 0)
+
+    def see(self, alive: Alive) -> None:
+        """Take note of a moment."""
+        if alive.bytes > self.fullest[0]:
+            self.fullest = (alive.bytes, alive.weights)
+        if alive.bytes - alive.weights > self.widest[0] - self.widest[1]:
+            self.widest = (alive.bytes, alive.weights)
+
+    def own(self, grows: int, fixed: int) -> Own:
+        """Return the moments without what others answer for."""
+        found = dict.fromkeys(moment for moment in (self.fullest, self.widest) if moment[0])
+        return tuple((alive - weights - grows, weights - fixed) for alive, weights in found)
 
 
 class Alive:
@@ -60,19 +78,25 @@ class Alive:
         self._forget(key)
 
 
-def layer_peaks(peaks: Sequence[Peak], kept: Sequence[int], gradients: Sequence[int]) -> list[tuple[int, int, int]]:
-    """Return each layer's own bytes: of the forward, of the backward, and those of the latter that no batch changes.
+def layer_peaks(
+    worst: Sequence[tuple[Worst, Worst]], kept: Sequence[tuple[int, int]], gradients: Sequence[int]
+) -> list[tuple[Own, Own]]:
+    """Return each layer's own bytes in the forward and in the backward.
 
-    ``gradients`` are the bytes of the gradients that appear with each layer's backward.
+    ``kept`` are the bytes that each layer keeps, and how many of them no batch changes; ``gradients`` those of the
+    gradients that appear with each layer's backward.
 
-    >>> layer_peaks([Peak(10, 50, 6), Peak(14, 40, 4)], kept=[8, 4], gradients=[1, 3])
-    [(10, 38, 2), (6, 25, 1)]
+    >>> worst = [(Worst((10, 0)), Worst((50, 6))), (Worst((14, 0)), Worst((40, 4), (39, 2)))]
+    >>> layer_peaks(worst, kept=[(8, 0), (4, 1)], gradients=[1, 3])
+    [(((10, 0),), ((36, 2),)), (((6, 0),), ((25, 0), (26, -2)))]
     """
-    before = [0, *accumulate(kept)]
+    fixed = [0, *accumulate(part for _, part in kept)]
+    grows = [0, *accumulate(total - part for total, part in kept)]
     behind = [*accumulate(reversed(gradients))][::-1]
-    own = []
-    for layer, peak in enumerate(peaks):
-        backward = max(peak.backward - before[layer + 1] - behind[layer], 0)
-        second = min(max(peak.weights - behind[layer], 0), backward)
-        own.append((max(peak.forward - before[layer], 0), backward, second))
-    return own
+    return [
+        (
+            forward.own(grows[layer], fixed[layer]),
+            backward.own(grows[layer + 1], fixed[layer + 1] + behind[layer]),
+        )
+        for layer, (forward, backward) in enumerate(worst)
+    ]

@@ -29,6 +29,7 @@ class LayerArrays:
     cut: Floats
     entering: Floats
     output: Floats
+    names: tuple[str, ...]
 
 
 _made: OrderedDict[int, tuple[Workload, LayerArrays]] = OrderedDict()
@@ -50,6 +51,7 @@ def layer_arrays(workload: Workload) -> LayerArrays:
         cut=cut,
         entering=np.concatenate([[workload.input_bytes / workload.batch], cut[:-1]]),
         output=np.array([layer.output_bytes for layer in layers], float) / workload.batch,
+        names=workload.layer_names,
     )
     _made[id(workload)] = (workload, found)
     while len(_made) > _KEPT:

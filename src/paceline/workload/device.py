@@ -32,14 +32,26 @@ class Device:
     efficiency: Mapping[str, float] = field(default_factory=dict)  # over the generation's, by kind
     generation: str = "cpu"
     # How many times as long kernels take while a collective runs: it holds some of the units, and memory bandwidth.
-    # Measured 1.1 to 1.3 on GPUs; a processor's share is measured with the profile (its crowding).
+    # 1.19 on average over A100, H100, MI210 and MI250, 1.4 at most (Lee et al. 2025, arXiv 2507.03114); a processor's
+    # share is measured with the profile (its crowding).
     overlap_slowdown: float = 1.0
+    # Relative standard deviation of the speed of devices of one kind, by what silicon and cooling let them clock.
+    variation: float = 0.0
+    # Devices on one board share its power: how many there are, and how many times as long each takes when all compute.
+    # The K80's was set on four published rows, ResNet-50 on two of its devices (TensorFlow 2017, one board).
+    per_board: int = 1
+    board_slowdown: float = 1.0
 
     def peak(self, kind: str, precision: str) -> float:
         """Return the FLOP/s that a kind of layer is measured against."""
         if precision == "fp32":
             return self.conv_fp32 if kind in ("conv", "conv1x1", "conv3x3", "depthwise") else self.fp32
         return {"fp16": self.fp16, "bf16": self.bf16, "fp64": self.fp64}[precision]
+
+
+# Over five computing centres the whiskers of equal GPUs are 8 % of the median apart (Sinha et al. 2022, arXiv
+# 2208.11035); whiskers of a normal distribution span 5.4 standard deviations.
+_VARIATION = 0.08 / 5.4
 
 
 def _gpu(
@@ -56,6 +68,8 @@ def _gpu(
     tf32: float = 0.0,
     kernel_us: float = 5.0,
     efficiency: Mapping[str, float] | None = None,
+    per_board: int = 1,
+    board_slowdown: float = 1.0,
 ) -> Device:
     return Device(
         name=name,
@@ -70,13 +84,16 @@ def _gpu(
         kernel_seconds=kernel_us * 1e-6,
         generation=generation,
         efficiency=efficiency or {},
-        overlap_slowdown=1.1,
+        overlap_slowdown=1.19,
+        variation=_VARIATION,
+        per_board=per_board,
+        board_slowdown=board_slowdown,
     )
 
 
 _DEVICES = (
     _gpu("k80", "NVIDIA Tesla K80 (one of its two GPUs)", "kepler", memory_gib=11.2, gigabytes_per_second=240,
-         fp32=2.8, fp16=2.8, fp64=0.93, kernel_us=106),
+         fp32=2.8, fp16=2.8, fp64=0.93, kernel_us=106, per_board=2, board_slowdown=1.03),
     _gpu("titan-x", "NVIDIA GeForce GTX TITAN X (Maxwell)", "maxwell", memory_gib=12, gigabytes_per_second=336.5,
          fp32=6.144, fp16=6.144, fp64=0.192, kernel_us=119),
     _gpu("p100", "NVIDIA Tesla P100 (PCIe or SXM2, 16 GB)", "pascal", memory_gib=16, gigabytes_per_second=732,

@@ -18,7 +18,8 @@ class Timing:
 
     ``step_seconds`` is the sum of the layers, the optimizer, the wait for data and the rest of the loop
     (``overhead_seconds``); ``spread`` is the relative half-width of its 80 % interval over many steps, ``jitter`` the
-    relative standard deviation of one step: where devices wait for each other, they wait for the slowest.
+    relative standard deviation of one step, ``variation`` that of the speed of devices of the kind: where devices wait
+    for each other, they wait for the slowest.
     """
 
     batch: int
@@ -29,6 +30,7 @@ class Timing:
     overhead_seconds: float
     spread: float
     jitter: float = 0.0
+    variation: float = 0.0
 
     @property
     def forward(self) -> float:
@@ -153,4 +155,5 @@ def _on_line(low: Timing, high: Timing, batch: int) -> Timing:
         overhead_seconds=point(low.overhead_seconds, high.overhead_seconds),
         spread=max(low.spread, high.spread),
         jitter=max(low.jitter, high.jitter),
+        variation=max(low.variation, high.variation),
     )

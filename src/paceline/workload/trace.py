@@ -1,15 +1,14 @@
 """Traces any module with fake tensors: no memory, no compute, every layer's FLOPs and bytes.
 
 Watchers look at one fake training step: a dispatch mode sees every kernel (FLOPs, traffic, data flow), autograd's
-saved-tensor hooks see what is kept for the backward, module hooks say whose work it is (:mod:`.segment`), the parameters'
-storages say who owns which weights, and storages that die say what is alive (:mod:`.alive`).
+saved-tensor hooks see what is kept for the backward, module hooks say whose work it is (:mod:`.segment`), the
+parameters' storages say who owns which weights, and storages that die say what is alive (:mod:`.alive`).
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -21,13 +20,13 @@ from torch.utils._pytree import tree_iter
 from paceline.errors import ModelError, PacelineError
 from paceline.model.source import ModelSource
 from paceline.model.spec import show_shape
-from paceline.workload.alive import Alive, Peak, layer_peaks, storage_of
+from paceline.workload.alive import Alive, layer_peaks, storage_of
 from paceline.workload.fake import fake_model, quiet_fakes
 from paceline.workload.flops import count_flops
-from paceline.workload.kind import layer_kind
 from paceline.workload.precision import autocast, model_dtype
 from paceline.workload.segment import NONE, Segmenter
-from paceline.workload.workload import NOBODY, OUTSIDE, Edge, Layer, Tie, Workload
+from paceline.workload.tally import Flow, Tally
+from paceline.workload.workload import OUTSIDE, Edge, Tie, Workload
 
 
 def trace(source: ModelSource, batch: int, precision: str = "fp32") -> Workload:
@@ -77,35 +76,6 @@ def _training_step(watch: _Watch) -> Iterator[None]:
         yield
 
 
-@dataclass(slots=True)
-class _Tally:
-    kernels: dict[str, int] = field(default_factory=dict)
-    flops: int = 0
-    backward_flops: int = 0
-    forward_bytes: int = 0
-    backward_bytes: int = 0
-    forward_kernels: int = 0
-    backward_kernels: int = 0
-    kept_bytes: int = 0
-    kept_fixed_bytes: int = 0
-    parameter_sizes: list[int] = field(default_factory=list)
-    parameter_shapes: list[tuple[int, int]] = field(default_factory=list)
-    frozen_bytes: int = 0
-    parameters: int = 0
-    groups: int = 1
-    kernel_size: tuple[int, ...] = ()
-    shapes: set[tuple[int, ...]] = field(default_factory=set)  # of the weights that it reads, sides in order of size
-    peak: Peak = field(default_factory=Peak)
-
-
-@dataclass(slots=True)
-class _Flow:
-    producer: int
-    bytes: int
-    consumer: int = OUTSIDE
-    keeper: int = NOBODY
-
-
 def _size(tensor: torch.Tensor) -> int:
     return tensor.numel() * tensor.element_size()
 
@@ -122,21 +92,21 @@ class _Watch(TorchDispatchMode):
         self.segmenter = Segmenter(model)
         self.model = model
         self.inputs = inputs
-        self.tallies: list[_Tally] = []
+        self.tallies: list[Tally] = []
         self.owned = {storage_of(p): p for p in model.parameters()}
         self.fixed = set(self.owned) | {storage_of(b) for b in model.buffers()}
         self.readers: dict[int, int] = {}  # of each parameter, the layer that read it last
         self.ties: list[Tie] = []
         self.copies: set[int] = set()  # made of nothing but weights, and no larger than they are
         self.kept: set[int] = {storage_of(inputs)}
-        self.flows: list[_Flow] = [_Flow(OUTSIDE, _size(inputs))]
+        self.flows: list[Flow] = [Flow(OUTSIDE, _size(inputs))]
         self.flow_of: dict[int, int] = {storage_of(inputs): 0}
         self.alive = Alive({*self.fixed, storage_of(inputs), storage_of(targets)}, self._forget)
         self.backward_layer = NONE  # whose backward ran last: what autograd accumulates then is its gradients
 
-    def _tally(self, layer: int) -> _Tally:
+    def _tally(self, layer: int) -> Tally:
         while len(self.tallies) <= layer:
-            self.tallies.append(_Tally())
+            self.tallies.append(Tally())
         return self.tallies[layer]
 
     def __torch_dispatch__(
@@ -175,11 +145,11 @@ class _Watch(TorchDispatchMode):
         return result
 
     def _made_backward(self, made: list[torch.Tensor]) -> None:
-        tally = self._tally(max(self.backward_layer, 0))
+        # Before any layer's backward there is the loss' own gradient.
+        tally = self._tally(len(self.segmenter.names) - 1 if self.backward_layer == NONE else self.backward_layer)
         for tensor in made:
             self.alive.add(tensor, _sides(tensor) in tally.shapes)
-        if self.alive.bytes > tally.peak.backward:
-            tally.peak.backward, tally.peak.weights = self.alive.bytes, self.alive.weights
+        tally.backward.see(self.alive)
 
     def _flow(self, layer: int, read: list[torch.Tensor], made: list[torch.Tensor]) -> None:
         only_weights = bool(read) and all(
@@ -202,9 +172,9 @@ class _Watch(TorchDispatchMode):
             if only_weights and tensor.untyped_storage().nbytes() <= largest:
                 self.copies.add(key)
             self.flow_of[key] = len(self.flows)  # an in-place kernel makes a new tensor as far as the flow is concerned
-            self.flows.append(_Flow(layer, tensor.untyped_storage().nbytes()))
-            self.alive.add(tensor)
-        self._tally(layer).peak.forward = max(self._tally(layer).peak.forward, self.alive.bytes)
+            self.flows.append(Flow(layer, tensor.untyped_storage().nbytes()))
+            self.alive.add(tensor, key in self.copies)
+        self._tally(layer).forward.see(self.alive)
 
     def _read_parameter(self, layer: int, key: int) -> None:
         parameter, tally = self.owned[key], self._tally(layer)
@@ -245,7 +215,7 @@ class _Watch(TorchDispatchMode):
         """Return what was seen."""
         names = self.segmenter.names
         for _ in names[len(self.tallies) :]:
-            self.tallies.append(_Tally())
+            self.tallies.append(Tally())
         edges = tuple(
             Edge(flow.producer, flow.consumer, flow.bytes, flow.keeper)
             for flow in self.flows
@@ -258,29 +228,11 @@ class _Watch(TorchDispatchMode):
         gradients = [0] * len(names)
         for key, layer in self.readers.items():
             gradients[layer] += _size(self.owned[key]) if self.owned[key].requires_grad else 0
-        peaks = layer_peaks([t.peak for t in self.tallies], [t.kept_bytes for t in self.tallies], gradients)
+        worst = [(tally.forward, tally.backward) for tally in self.tallies]
+        peaks = layer_peaks(worst, [(t.kept_bytes, t.kept_fixed_bytes) for t in self.tallies], gradients)
         layers = tuple(
-            Layer(
-                name=name,
-                kind=layer_kind(module_type, tally.kernels, tally.groups, tally.kernel_size),
-                flops=tally.flops,
-                backward_flops=tally.backward_flops,
-                parameter_sizes=tuple(tally.parameter_sizes),
-                frozen_bytes=tally.frozen_bytes,
-                parameters=tally.parameters,
-                kept_bytes=tally.kept_bytes,
-                output_bytes=made,
-                forward_bytes=tally.forward_bytes,
-                backward_bytes=tally.backward_bytes,
-                forward_kernels=tally.forward_kernels,
-                backward_kernels=tally.backward_kernels,
-                kept_fixed_bytes=tally.kept_fixed_bytes,
-                parameter_shapes=tuple(tally.parameter_shapes),
-                forward_peak_bytes=forward,
-                backward_peak_bytes=backward,
-                backward_peak_fixed_bytes=second,
-            )
-            for name, module_type, tally, made, (forward, backward, second) in zip(
+            tally.layer(name, module_type, made, *peak)
+            for name, module_type, tally, made, peak in zip(
                 names, self.segmenter.module_types, self.tallies, output, peaks
             )
         )

@@ -1,11 +1,11 @@
 """The one place that knows torch's memory trackers: the peak of a training step on fake tensors, which take no memory.
 
-What is relied on (``torch.distributed._tools``, torch 2.9 to 2.13, tested): ``MemTracker`` and ``FSDPMemTracker`` count
-every storage from the kernel that makes it until it dies, sort them into kinds (``.value`` of the keys of a snapshot),
-and keep a snapshot of the peak per device; ``MemTracker._pre_fw_hook`` is called before every module and refuses a root
-that is called twice unless ``reset_mod_stats`` is called first. A process group called "fake" answers collectives at
-once and leaves their results alone. What no tracker sees: workspaces inside kernels (cuDNN, MKL), the allocator's rounding
-and the pieces that it cannot use.
+What is relied on (``torch.distributed._tools``, torch 2.13, tested): ``MemTracker`` and ``FSDPMemTracker`` count every
+storage from the kernel that makes it until it dies, sort them into kinds (``.value`` of the keys of a snapshot) and
+keep a snapshot of the peak per device; ``_mod_tracker`` hooks into modules and says whether a backward runs;
+``_track_module_params_and_buffers`` makes known which gradients are those of weights. A process group called "fake"
+answers collectives at once and leaves their results alone. What no tracker sees: workspaces inside kernels (cuDNN,
+MKL), the allocator's rounding and the pieces that it cannot use.
 """
 
 from __future__ import annotations
@@ -98,12 +98,13 @@ def tracked_shards(
                 loss = source.loss(model(inputs), targets)
             loss.backward()
 
-        _step(made, accumulate)
-        made.zero_grad(set_to_none=True)
-        tracker = FSDPMemTracker(model, made)
-        tracker.track_inputs((inputs, targets))
-        with _hushed(), tracker:
+        with _hushed():
             _step(made, accumulate)
+            made.zero_grad(set_to_none=True)
+            tracker = FSDPMemTracker(model, made)
+            tracker.track_inputs((inputs, targets))
+            with tracker:
+                _step(made, accumulate)
         return _peak(tracker)
 
 
@@ -138,19 +139,34 @@ def peak_of(
     from torch.distributed._tools.mem_tracker import MemTracker
     from torch.utils._pytree import tree_leaves
 
-    class Tracker(MemTracker):
-        def _pre_fw_hook(self, module: nn.Module, inputs: Any) -> None:
-            if module is model and not self._mod_tracker.is_bw:
-                self.reset_mod_stats()  # the model may be called for several batches
-            super()._pre_fw_hook(module, inputs)
-
     _step(optimizer, accumulate)
     optimizer.zero_grad(set_to_none=True)
-    tracker = Tracker()
+    tracker = MemTracker()
+    # Its hooks around modules tie every input that wants a gradient to itself, so that none of them ever dies.
+    tracker._mod_tracker = _NoModules()  # type: ignore[assignment]
+    tracker._track_module_params_and_buffers(model, install_grad_hooks=True)
     tracker.track_external(model, optimizer, *tree_leaves(inputs))
-    with _hushed(), tracker:
+    with tracker:
         _step(optimizer, accumulate)
     return _peak(tracker)
+
+
+class _NoModules:
+    """Stands in for the tracker's tracker of modules: only whether a backward runs is asked for."""
+
+    parents: frozenset[str] = frozenset()
+
+    @property
+    def is_bw(self) -> bool:
+        return bool(torch._C._current_graph_task_id() != -1)
+
+    def register_user_hooks(self, *hooks: object) -> None: ...
+
+    def clear_user_hooks(self) -> None: ...
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *error: object) -> None: ...
 
 
 def _step(optimizer: torch.optim.Optimizer, accumulate: Callable[[], None]) -> None:
@@ -167,7 +183,7 @@ def _example(source: ModelSource, batch: int, precision: str) -> tuple[torch.Ten
 @contextlib.contextmanager
 def _hushed() -> Iterator[None]:
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "The module hierarchy tracking")
+        warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view tensor", UserWarning)
         yield
 
 

@@ -33,11 +33,21 @@ class Layer:
     kept_fixed_bytes: int = 0  # of kept_bytes, what no batch changes: weights cast to another precision
     # (rows, columns) of each trained tensor seen as a matrix, parallel to parameter_sizes; () where nobody looked
     parameter_shapes: tuple[tuple[int, int], ...] = ()
-    # Alive at the worst moment, beyond what earlier layers keep (forward); beyond what this layer and those before it
-    # keep and the gradients of the weights of this layer and those behind it (backward). 0 where nobody traced it.
-    forward_peak_bytes: int = 0
-    backward_peak_bytes: int = 0
-    backward_peak_fixed_bytes: int = 0  # of backward_peak_bytes, what no batch changes: second copies of gradients
+    # Alive at the worst moments, beyond what earlier layers keep (forward); beyond what this layer and those before it
+    # keep and the gradients of the weights of this layer and those behind it (backward): (bytes that grow with the
+    # batch, bytes that do not), the latter below 0 where not all of those gradients are made yet. Untraced: none.
+    forward_peaks: tuple[tuple[int, int], ...] = ()
+    backward_peaks: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def forward_peak_bytes(self) -> int:
+        """The most that the layer's forward needs for itself, what it keeps among it."""
+        return max((grows + fixed for grows, fixed in self.forward_peaks), default=0)
+
+    @property
+    def backward_peak_bytes(self) -> int:
+        """The most that the layer's backward needs for itself."""
+        return max((grows + fixed for grows, fixed in self.backward_peaks), default=0)
 
     @property
     def parameter_bytes(self) -> int:
@@ -52,7 +62,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A tensor that leaves its layer: who made it, who reads it last, how large it is, who saves it for the backward."""
+    """A tensor that leaves its layer: who made it, who reads it last, its size, who keeps it for the backward."""
 
     producer: int
     consumer: int
@@ -171,8 +181,8 @@ def _scaled(layer: Layer, share: float) -> Layer:
         output_bytes=round(layer.output_bytes * share),
         forward_bytes=_grown(layer.forward_bytes, weights + 2 * copies, share),
         backward_bytes=_grown(layer.backward_bytes, 2 * weights + copies, share),
-        forward_peak_bytes=_grown(layer.forward_peak_bytes, copies, share),
-        backward_peak_bytes=_grown(layer.backward_peak_bytes, layer.backward_peak_fixed_bytes, share),
+        forward_peaks=tuple((round(grows * share), fixed) for grows, fixed in layer.forward_peaks),
+        backward_peaks=tuple((round(grows * share), fixed) for grows, fixed in layer.backward_peaks),
     )
 
 

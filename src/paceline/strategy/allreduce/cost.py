@@ -12,7 +12,6 @@ Workers that differ by chance wait for the slowest of them before the last bucke
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from paceline.engine.collective import all_reduce
 from paceline.engine.program import Builder, Work
@@ -49,7 +48,7 @@ def step(situation: Situation) -> Step:
             continue
         size = travelling_bytes(bucket.bytes, workload.precision, str(plan.knobs["compression"]))
         cost = all_reduce(group, size, str(plan.knobs["algorithm"]))
-        sent.append(lanes.send(build, f"all-reduce {number}", cost, [after]))
+        sent.append(lanes.send(build, f"all-reduce bucket of {workload.layers[bucket.layer].name}", cost, [after]))
     sent = wait_for_slowest(build, lanes, timing, plan.devices, sent)
     add_optimizer(build, compute, timing, sent)
     return Step(
@@ -87,13 +86,16 @@ def _copies(situation: Situation) -> list[float]:
 def memory(situation: Situation) -> Memory:
     """Return a replica's memory: gradients are views into the buckets, compression needs the largest bucket again."""
     knobs = situation.plan.knobs
-    memory = replica_memory(situation, _compressed_bytes(situation, knobs))
-    # The samples of all passes are on the device from the step's start.
-    return replace(memory, inputs=memory.inputs * int(knobs["accumulate"]))
+    return replica_memory(
+        situation,
+        _compressed_bytes(situation, knobs),
+        passes=int(knobs["accumulate"]),
+        gradients_stay=bool(knobs["overlap"]),
+    )
 
 
 def _compressed_bytes(situation: Situation, knobs: Mapping[str, Knob]) -> int:
-    """Return what compression holds: a bucket in another type, or PowerSGD's error of every gradient and its factors."""
+    """Return what compression holds: a bucket in another type, or PowerSGD's errors of all gradients and factors."""
     compression = str(knobs["compression"])
     if compression == "none":
         return 0

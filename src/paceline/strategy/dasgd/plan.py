@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping
 
 from paceline.strategy.contract import Knob, Memory, Plan, Runner, RunSetting, Situation, Step
 
+MOST_STEPS = 10_000  # of a round that is played step by step
+
 
 class DelayedAveraging:
-    """After ``tau`` steps a snapshot is averaged, and merged ``delay`` steps later; xi of the own weights stays."""
+    """After ``tau`` local steps a snapshot is averaged and merged ``delay`` steps later; xi of the own stays."""
 
     name = "dasgd"
     summary = "local steps with delayed averaging: the average travels while the next steps run"
@@ -40,12 +42,14 @@ class DelayedAveraging:
     def changes_update(self, plan: Plan) -> str | None:
         """Replicas drift apart, and the average they meet in is old."""
         knobs = plan.knobs
+        if float(knobs["xi"]) == 1:
+            return "devices train apart: with xi = 1 nothing is ever averaged"
         return f"weights are averaged every {knobs['tau']} steps and merged {knobs['delay']} steps later"
 
     def check_knobs(self, knobs: Mapping[str, Knob]) -> tuple[str, str] | None:
         """Return the first knob whose value makes no sense."""
-        if int(knobs["tau"]) < 1:
-            return "tau", f"is {knobs['tau']}, must be at least 1"
+        if not 1 <= int(knobs["tau"]) <= MOST_STEPS:
+            return "tau", f"is {knobs['tau']}, must be from 1 to {MOST_STEPS}"
         if not 0 <= int(knobs["delay"]) <= int(knobs["tau"]):
             return "delay", f"is {knobs['delay']}, must be from 0 to tau ({knobs['tau']})"
         if not 0 <= float(knobs["xi"]) <= 1:

@@ -53,5 +53,8 @@ class FullySharded(Unlaunched):
         if not 0 < float(knobs["wrap_mb"]) <= 1 << 20:
             return "wrap_mb", f"is {knobs['wrap_mb']}, must be above 0 and at most {1 << 20}"
         if knobs["reshard"] and knobs["level"] != 3:
-            return "reshard", f"is true, but at level {knobs['level']} parameters stay whole after the forward"
+            return (
+                "reshard",
+                f"is true, but at level {knobs['level']} parameters stay whole after the forward: set reshard = false",
+            )
         return None

@@ -2,6 +2,8 @@
 
     round = tau T + C      T: a local step, C: the average of the weights, which everybody waits for    (Stich 2018)
 
+The weights are copied to where they travel, and back: on a device a fraction of a percent of a step.
+
 The time is that of the phase in which steps are local: with a post-local start, the epochs before it are allreduce's.
 """
 
@@ -13,7 +15,7 @@ from paceline.strategy.contract import Memory, Situation, Step
 from paceline.strategy.footprint import replica_memory
 from paceline.strategy.lanes import add_lanes, copy_seconds, wait_for_slowest
 from paceline.strategy.localsgd.plan import OUTERS
-from paceline.strategy.localstep import add_local_step
+from paceline.strategy.localstep import add_local_steps
 
 
 def step(situation: Situation) -> Step:
@@ -22,12 +24,11 @@ def step(situation: Situation) -> Step:
     tau = int(plan.knobs["tau"])
     build = Builder()
     lanes = add_lanes(build, situation, "averages")
-    done: list[int] = []
-    for number in range(tau):
-        done = [add_local_step(build, lanes.compute, timing, number, done)]
+    size = workload.gradient_bytes
+    done = [add_local_steps(build, lanes.compute, timing, 0, tau, [])]
+    done = [build.task("copy to average", Work.COMPUTE, lanes.compute, copy_seconds(situation, size), done)]
     # Chance adds up over the local steps, so waiting once for the slowest costs sqrt(tau) of waiting every time.
     done = wait_for_slowest(build, lanes, timing, plan.devices, done, tau)
-    size = workload.gradient_bytes
     sent = lanes.send(build, "average", all_reduce(lanes.group, size), done)
     passes = 2 + 3 * OUTERS[str(plan.knobs["outer"])]  # the average read and written; an outer step reads its state too
     build.task("take the average", Work.COMPUTE, lanes.compute, copy_seconds(situation, size, passes), [sent])
@@ -42,7 +43,6 @@ def step(situation: Situation) -> Step:
 
 
 def memory(situation: Situation) -> Memory:
-    """Return a replica's memory: the weights travel in a buffer of their size."""
+    """Return a replica's memory: the weights travel in a buffer of their size; outer optimizers keep copies of them."""
     size = situation.profile.workload.gradient_bytes
-    copies = OUTERS[str(situation.plan.knobs["outer"])]
-    return replica_memory(situation, communication=size * (1 + copies))
+    return replica_memory(situation, communication=size, snapshots=OUTERS[str(situation.plan.knobs["outer"])])

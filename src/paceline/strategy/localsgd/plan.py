@@ -10,6 +10,7 @@ from paceline.strategy.contract import Knob, Memory, Plan, Runner, RunSetting, S
 
 # Copies of the weights that an outer optimizer keeps besides the model's: the anchor, and its momentum.
 OUTERS: Mapping[str, int] = {"none": 0, "slowmo": 2, "diloco": 2}
+MOST_STEPS = 10_000  # of a round that is played step by step
 # (outer_lr, outer_momentum) of each method: fairscale's SlowMo, and DiLoCo's paper.
 OWN_CONSTANTS: Mapping[str, tuple[float, float]] = {"slowmo": (1.0, 0.5), "diloco": (0.7, 0.9)}
 TAUS = (2, 4, 8, 16, 32)
@@ -69,8 +70,8 @@ class LocalSGD:
 
     def check_knobs(self, knobs: Mapping[str, Knob]) -> tuple[str, str] | None:
         """Return the first knob whose value makes no sense."""
-        if int(knobs["tau"]) < 1:
-            return "tau", f"is {knobs['tau']}, must be at least 1"
+        if not 1 <= int(knobs["tau"]) <= MOST_STEPS:
+            return "tau", f"is {knobs['tau']}, must be from 1 to {MOST_STEPS}"
         if int(knobs["start"]) < 0:
             return "start", f"is {knobs['start']}, must be the epoch from which steps are local, at least 0"
         if knobs["outer"] not in OUTERS:

@@ -9,6 +9,8 @@ from paceline.strategy.contract import Knob, Memory, Plan, Situation, Step
 from paceline.strategy.pipedream.partition import parse_partition, stages_of
 from paceline.strategy.unlaunched import Unlaunched
 
+MOST_WORKERS = 1024  # the timeline goes worker by worker, and so does the planner
+
 
 class PipeDream(Unlaunched):
     """Mini-batches follow each other without a flush; a backward uses the weights that its forward used."""
@@ -22,6 +24,8 @@ class PipeDream(Unlaunched):
         plan, layers = situation.plan, len(situation.profile.workload.layers)
         if plan.devices < 2:
             return "pipedream needs at least 2 devices"
+        if plan.devices > MOST_WORKERS:
+            return f"pipedream is predicted for at most {MOST_WORKERS} devices, not {plan.devices}"
         try:
             stages = stages_of(situation)
         except PacelineError as error:
@@ -46,9 +50,9 @@ class PipeDream(Unlaunched):
 
     def memory(self, situation: Situation) -> Memory:
         """Return the memory of the fullest worker, with the versions that it stashes."""
-        from paceline.strategy.pipedream.cost import memory
+        from paceline.strategy.pipedream.memory import pipedream_memory
 
-        return memory(situation)
+        return pipedream_memory(situation)
 
     def changes_update(self, plan: Plan) -> str | None:
         """Gradients are those of weights some updates old."""

@@ -1,1 +1,1 @@
-"""What the pipelines share: the order of forwards and backwards, stages from layers, the tasks and the memory of a step."""
+"""What the pipelines share: the order of passes, stages from layers, the tasks and the memory of a step."""

@@ -2,22 +2,24 @@
 
     M micro-batches over K equal stages without transfers:  (M + K - 1)(f + b)     bubble (K - 1) / (M + K - 1)
 
-Recomputing a stage's forward costs its time again in front of its backward. Replicas of a pipeline average the gradients
-of each stage when its last backward is done; what share a host's NIC share its bandwidth.
+Recomputing a stage's forward costs its time again in front of its backward. Replicas of a pipeline average the
+gradients of each stage when its last backward is done. One pipeline is played, the one whose neighbours are furthest
+apart, and its stages share the NICs of their hosts. Known error: where pipelines straddle hosts, two may meet on a NIC.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from paceline.engine.collective import all_reduce
 from paceline.engine.group import Group, group_of
-from paceline.engine.program import Builder, Floats, Work
+from paceline.engine.program import Builder, Floats, Ints, Work
 from paceline.strategy.contract import Situation, Step
 from paceline.strategy.lanes import overlap_slowdown
-from paceline.strategy.pipeline.links import Links
+from paceline.strategy.pipeline.links import Links, links_of
 from paceline.strategy.pipeline.order import Pass
 from paceline.strategy.pipeline.shape import Shape, shape_of
 from paceline.strategy.pipeline.skeleton import Skeleton, skeleton
@@ -29,7 +31,7 @@ def pipeline_step(situation: Situation, schedule: str, recompute: bool = False) 
     """Return one step of one pipeline; its replicas do the same."""
     shape = shape_of(situation.plan)
     build = Builder()
-    links = Links(build, situation.cluster)
+    links = links_of(build, situation.cluster, shape)
     ranges = stage_ranges_of(situation, shape, links)
     bones = skeleton(schedule, shape.devices, shape.virtual, shape.micro_batches)
     slowdown = overlap_slowdown(situation)
@@ -37,18 +39,7 @@ def pipeline_step(situation: Situation, schedule: str, recompute: bool = False) 
     streams = np.array([build.stream("compute", role) for role in roles])
     starts = _add_starts(build, situation, shape, streams)
     seconds = _pass_seconds(situation, shape, ranges, recompute)
-    passes = build.tasks(
-        "",
-        lambda place: (
-            f"{'forward' if bones.kind[place] == Pass.FORWARD else 'backward'} {bones.micro[place]}"
-            + (f" of stage {bones.stage[place]}" if shape.virtual > 1 else "")
-        ),
-        Work.COMPUTE,
-        streams[bones.device],
-        seconds[bones.kind, bones.stage],
-        device=np.array(roles)[bones.device],
-    )
-    base = passes.start
+    base = _add_passes(build, shape, bones, seconds, streams, np.array(roles))
     build.follow(base + bones.follows[0], base + bones.follows[1])
     build.follow(base + bones.first, np.array(starts))
     _add_transfers(build, situation, shape, links, bones, base, ranges, roles)
@@ -83,6 +74,23 @@ def _pass_seconds(situation: Situation, shape: Shape, ranges: Ranges, recompute:
     return np.stack([forward, backward + forward if recompute else backward])
 
 
+def _add_passes(build: Builder, shape: Shape, bones: Skeleton, seconds: Floats, streams: Ints, roles: Ints) -> int:
+    """Add the forwards and backwards of all devices, without what they wait for; return the first."""
+    firsts = []
+    for name, part in (("forward", slice(bones.forwards)), ("backward", slice(bones.forwards, None))):
+        device, stage = bones.device[part], bones.stage[part]
+        labels = _labels(bones.micro[part], stage, shape.virtual)
+        costs = seconds[bones.kind[part], stage]
+        firsts.append(build.tasks(name, labels, Work.COMPUTE, streams[device], costs, device=roles[device]).start)
+    return firsts[0]
+
+
+def _labels(micro: Ints, stage: Ints, virtual: int) -> Callable[[int], str]:
+    if virtual == 1:
+        return lambda place: str(micro[place])
+    return lambda place: f"{micro[place]} of stage {stage[place]}"
+
+
 def _add_transfers(
     build: Builder,
     situation: Situation,
@@ -99,25 +107,17 @@ def _add_transfers(
     kind, stage = bones.kind[bones.sent_from], bones.stage[bones.sent_from]
     makers, takers = bones.device[bones.sent_from], bones.device[bones.sent_to]
     sizes = np.where(kind == Pass.FORWARD, crossing[stage], crossing[stage - 1])
-    routes = np.full((shape.devices, shape.devices, 2), -1)
-    latency = np.zeros((shape.devices, shape.devices))
-    for maker, taker in {*zip(makers.tolist(), takers.tolist())}:
-        route = links.route(maker, taker)
-        routes[maker, taker, : len(route)] = route
-        latency[maker, taker] = links.latency(maker, taker)
-    sent = build.transfers(
-        "send",
+    sent = links.send(
         lambda place: (
             f"{'activations' if kind[place] == Pass.FORWARD else 'gradients'} {bones.micro[bones.sent_from[place]]}"
         ),
         sizes,
-        routes[makers, takers],
-        latency[makers, takers],
-        device=np.array(roles)[takers],
+        makers,
+        takers,
+        np.array(roles),
+        base + bones.sent_from,
     )
-    numbers = np.arange(sent.start, sent.stop)
-    build.follow(numbers, base + bones.sent_from)
-    build.follow(base + bones.sent_to, numbers)
+    build.follow(base + bones.sent_to, np.arange(sent.start, sent.stop))
 
 
 def _add_ends(
@@ -159,7 +159,16 @@ def add_average(
 
 def replica_group(situation: Situation, shape: Shape) -> Group:
     """Return the group of the devices that hold the same stage: one of each pipeline."""
-    size = situation.cluster.devices_per_host
+    cluster = situation.cluster
+    size = cluster.devices_per_host
     beside = max(size // shape.devices, 1) if size % shape.devices == 0 else 1  # replicas in one host
     beside = min(beside, shape.replicas)
-    return replace(group_of(situation.cluster), hosts=max(shape.replicas // beside, 1), per_host=beside, curves=())
+    under = [cluster.switch_of(place * shape.devices) for place in range(beside)]
+    islands = () if cluster.spans_switches else tuple(under.count(switch) for switch in dict.fromkeys(under))
+    return replace(
+        group_of(cluster),
+        hosts=max(shape.replicas // beside, 1),
+        per_host=beside,
+        islands=islands if len(islands) > 1 else (),
+        curves=(),
+    )

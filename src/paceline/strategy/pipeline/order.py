@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 
 
 class Pass(IntEnum):
@@ -117,3 +118,9 @@ def device_order(schedule: str, devices: int, virtual: int, micro_batches: int, 
     if schedule == "interleaved":
         return interleaved(devices, virtual, micro_batches, device)
     return (gpipe if schedule == "gpipe" else one_forward_one_backward)(devices, micro_batches, device)
+
+
+@lru_cache(maxsize=4096)
+def flying(schedule: str, devices: int, virtual: int, micro_batches: int, device: int) -> tuple[tuple[int, int], ...]:
+    """Return :func:`in_flight` of a device as pairs (stage, micro-batches), remembered."""
+    return tuple(in_flight(device_order(schedule, devices, virtual, micro_batches, device)).items())

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from paceline.strategy.contract import Knob, Plan, Situation
 
+MOST_PASSES = 1 << 20  # forwards of a pipeline that are played one by one
+
 
 @dataclass(frozen=True, slots=True)
 class Shape:
@@ -61,6 +63,8 @@ def shape_problem(situation: Situation) -> str | None:
         return f"{shape.stages} stages are more than the model's {layers} layers"
     if batch % shape.micro_batches or not shape.micro_size:
         return f"{shape.micro_batches} micro-batches do not divide a batch of {batch}"
+    if shape.stages * shape.micro_batches > MOST_PASSES:
+        return f"{shape.micro_batches} micro-batches through {shape.stages} stages are more than {MOST_PASSES} passes"
     if shape.virtual > 1 and shape.micro_batches % shape.devices:
         return f"interleaved stages need a multiple of {shape.devices} micro-batches, not {shape.micro_batches}"
     return None

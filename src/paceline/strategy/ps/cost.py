@@ -21,8 +21,8 @@ from paceline.strategy.lanes import overlap_slowdown
 from paceline.strategy.ps.inside import Ways
 from paceline.strategy.ps.network import add_network
 from paceline.strategy.ps.partition import Partition, partitions
-from paceline.strategy.ps.share import optimal_shares
-from paceline.strategy.slowest import slowest_of
+from paceline.strategy.ps.share import optimal_shares, some_hosts
+from paceline.strategy.slowest import slowest_seconds
 from paceline.workload.arrays import layer_arrays
 from paceline.workload.profile import Timing
 
@@ -61,11 +61,16 @@ class _Worker:
         self.firsts = np.array([part.first for part in self.parts])
         self.compute = build.stream("compute", device)
         slots = max(round(float(knobs["credit_mb"]) / float(knobs["partition_mb"])), 1)
-        self.push = build.stream("push", device, slots)
-        self.pull = build.stream("pull", device, slots)
-        self.network = add_network(build, situation, optimal_shares(cluster.hosts, int(knobs["helpers"])))
+        # Every leg of the way serves by priority, with so many partitions at a time.
+        self.inside, self.push, self.pull, self.outside = (
+            build.stream(name, device, slots) for name in ("to the host", "push", "pull", "from the host")
+        )
+        servers = int(knobs["servers"])
+        shares = some_hosts(servers) if servers else optimal_shares(cluster.hosts, int(knobs["helpers"]))
+        self.network = add_network(build, situation, shares)
         waits = 1 if knobs["async"] else situation.plan.devices
-        self.wait = slowest_of(waits) * timing.jitter * timing.step_seconds
+        self.wait = slowest_seconds(timing, waits)
+        self.barrier = bool(knobs["barrier"])
         self.updated: range | None = None  # the last step's optimizer tasks, one a partition
         self.backward_end = -1
 
@@ -77,33 +82,36 @@ class _Worker:
         forward = add_forward(build, self.compute, self.workload, self.timing, [start])
         begin = forward - layers + 1
         if self.updated is not None:
-            build.follow(begin + self.firsts, np.array(self.updated))
+            waiting = np.full(len(self.parts), begin) if self.barrier else begin + self.firsts
+            build.follow(waiting, np.array(self.updated))
         backward = add_backward(build, self.compute, self.workload, self.timing, [forward])
         self.backward_end = backward.last
         ready = np.array(backward.tasks)[self.firsts]
-        pushed = self._move(f"push {number}", self.network.there, self.push, ready)
+        pushed = self._move(f"push {number}", self.network.there, (self.inside, self.push), ready)
         if self.wait:
             slow = build.transfer("wait for the slowest", 0, (), self.wait, [backward.last], device=self.device)
             build.follow(pushed[-1], [slow])
-        pulled = self._move(f"pull {number}", self.network.back, self.pull, np.array(pushed))
+        pulled = self._move(f"pull {number}", self.network.back, (self.pull, self.outside), np.array(pushed))
         seconds = self.timing.optimizer_seconds * self.sizes / max(self.sizes.sum(), 1.0)
+        # Kernels are launched ahead: what the backward and the forward have launched goes first.
         self.updated = build.tasks(
-            f"optimizer {number}", self._label, Work.COMPUTE, self.compute, seconds, priority=self.firsts - layers
+            f"optimizer {number}", self._label, Work.COMPUTE, self.compute, seconds, priority=self.firsts + 1
         )
         build.follow(np.array(self.updated), np.array(pulled))
 
-    def _move(self, name: str, legs: Sequence[Ways], stream: int, after: Ints) -> range:
-        """Add a transfer of every partition over each leg of its way; the credit is held on the network's."""
-        for number, leg in enumerate(legs):
-            network = number == (len(legs) - 1 if stream == self.push else 0)
+    def _move(self, name: str, legs: Sequence[Ways], streams: Sequence[int], after: Ints) -> range:
+        """Add a transfer of every partition over each leg of its way; a lone leg is the network's."""
+        if len(legs) == 1:
+            streams = [stream for stream in streams if stream in (self.push, self.pull)]
+        for leg, stream in zip(legs, streams):
             moved = self.build.transfers(
-                name if network else f"{name}, inside the host",
+                name if stream in (self.push, self.pull) else f"{name}, inside the host",
                 self._label,
                 self.sizes,
                 leg.wires[None, :],
                 leg.latency,
                 device=self.device,
-                stream=stream if network else -1,
+                stream=stream,
                 priority=self.firsts,
                 loads=leg.loads[None, :],
             )

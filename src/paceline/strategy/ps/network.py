@@ -1,7 +1,8 @@
 """The wires of summation servers: NICs of hosts and helpers both ways, the links inside a host, the CPUs that sum.
 
-All hosts do the same, and so do all helpers: one of each stands for its equals. A partition is taken as spread over all
-servers by their shares; with many partitions in flight each server's NIC carries that on average.
+All hosts do the same, and so do all helpers: one of each stands for its equals; where only some hosts serve it is one
+of these, which are busier. A partition is taken as spread over all servers by their shares; with many partitions in
+flight each server's NIC carries that on average.
 
     push    a host sends 1 - host of it and receives (n-1) host; a helper receives n helper
     pull    the other way round
@@ -33,7 +34,7 @@ def add_network(build: Builder, situation: Situation, shares: Shares) -> ServerN
     n, nic = cluster.hosts, cluster.network.payload_bandwidth * cluster.nics
     cpus = build.wire("a host's CPUs", cluster.host.sum_bandwidth)
     inside = add_inside(build, situation, cpus)
-    push = {cpus: n * shares.host}
+    push = {cpus: n * shares.host if n > 1 else 0.0}  # what one host's devices sum is inside it
     pull: dict[int, float] = {}
     latency = backend_of(cluster).call_seconds
     if n > 1:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from paceline.errors import PacelineError
 from paceline.strategy.contract import Knob, Memory, Plan, Situation, Step
 from paceline.strategy.unlaunched import Unlaunched
+from paceline.units import MEBI, format_bytes
 
 PARTITIONS_MB = (1.0, 4.0, 16.0)
+MOST_PARTITIONS = 1 << 16  # that are played one by one
 
 
 class ParameterServer(Unlaunched):
@@ -22,17 +25,48 @@ class ParameterServer(Unlaunched):
         "switch_size": 0,  # devices that aggregate on their own links before the CPU does; 0: as the host's switches say
         "roots": "auto",
         "async": False,
+        "servers": 0,  # hosts that run a server; 0: all of them
+        "barrier": False,  # no layer starts the next step before all parameters are there
     }
 
     def problem(self, situation: Situation) -> str | None:
         """It needs workers, and the helpers that it asks for."""
         if situation.plan.devices < 2:
             return "ps needs at least 2 devices"
+        if not situation.profile.workload.gradient_bytes:
+            return f"{situation.profile.workload.name} has no weights that train, so there is nothing to sum"
         asked, there = int(situation.plan.knobs["helpers"]), situation.cluster.helpers
         if asked > there:
             return (
                 f"it asks for {asked} helpers and {situation.cluster.name} has {there}; set helpers in the cluster file"
             )
+        servers, hosts = int(situation.plan.knobs["servers"]), situation.cluster.hosts
+        if servers > hosts:
+            return f"it asks for servers on {servers} hosts and the plan uses {hosts}; set servers lower"
+        if servers and asked:
+            return "it asks for helpers and for servers on some hosts; set servers to 0, or helpers"
+        partition_mb, size = float(situation.plan.knobs["partition_mb"]), situation.profile.workload.gradient_bytes
+        if size > MOST_PARTITIONS * partition_mb * MEBI:
+            return (
+                f"partitions of {partition_mb:g} MB cut {format_bytes(size)} of gradients into more than "
+                f"{MOST_PARTITIONS}; take larger ones"
+            )
+        return self._roots_problem(situation)
+
+    def _roots_problem(self, situation: Situation) -> str | None:
+        """Return what is wrong with the way in which a host's devices bring their gradients together."""
+        from paceline.strategy.ps.inside import aggregation
+
+        cluster, switch_size = situation.cluster, int(situation.plan.knobs["switch_size"])
+        roots = str(situation.plan.knobs["roots"])
+        if roots != "auto" and switch_size:
+            return "it names roots and a switch size; set switch_size = 0, or leave out the roots"
+        if roots != "auto" and not cluster.spans_switches:
+            return f"it names roots, which need a link across the switches of a host, and {cluster.name} has none"
+        try:
+            aggregation(cluster, switch_size, roots)
+        except PacelineError as error:
+            return str(error)
         return None
 
     def variants(self, situation: Situation) -> Iterator[Mapping[str, Knob]]:
@@ -64,13 +98,13 @@ class ParameterServer(Unlaunched):
 
     def check_knobs(self, knobs: Mapping[str, Knob]) -> tuple[str, str] | None:
         """Return the first knob whose value makes no sense."""
-        for key in ("helpers", "switch_size"):
+        for key in ("helpers", "switch_size", "servers"):
             if int(knobs[key]) < 0:
                 return key, f"is {knobs[key]}, must not be negative"
         for key in ("partition_mb", "credit_mb"):
             if not 0 < float(knobs[key]) <= 1 << 20:
                 return key, f"is {knobs[key]}, must be above 0 and at most {1 << 20}"
         roots = str(knobs["roots"])
-        if roots != "auto" and not all(part.strip().isdigit() for part in roots.split(",")):
+        if roots != "auto" and not all(part.strip().isdecimal() for part in roots.split(",")):
             return "roots", f"is {roots!r}, must be 'auto' or devices such as '2,3'"
         return None
