@@ -118,6 +118,7 @@ def print_run(run: Run, prediction: Prediction) -> None:
             format_seconds(run.breakdown.communication),
             "",
         ],
+        *_hidden(run),
         [
             "waiting for data",
             format_seconds(prediction.breakdown.data),
@@ -167,6 +168,12 @@ def _box_line(box: Box) -> str:
 
 def _loss(value: float | None) -> str:
     return "" if value is None else f"{value:.4f}" if abs(value) < 1e6 else f"{value:.4g}"
+
+
+def _hidden(run: Run) -> list[list[str]]:
+    """Return a row for the communication that ran beside compute, where the strategy can tell."""
+    hidden = sum(worker.hidden_seconds for worker in run.workers) / len(run.workers)
+    return [["hidden communication", "", format_seconds(hidden), ""]] if hidden else []
 
 
 def _off(error: float) -> str:

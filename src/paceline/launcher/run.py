@@ -253,11 +253,13 @@ def _settled(records: Sequence[StepRecord], whole: Sequence[float], start: int, 
     firsts: dict[int, int] = {}
     for record in records:
         firsts.setdefault(record.epoch, record.step)
+    # The first round may have nothing to merge, and the first average sets the backend up.
+    steady = firsts.get(start, 0) + (2 * period if period > 1 else 0)
     kept = [
         n
         for n in range(len(whole))
         if records[n].samples == largest
-        and records[n].epoch >= start
+        and records[n].step >= steady
         and records[n].step - firsts[records[n].epoch] >= _SETTLED
     ]
     return kept if len({n % period for n in kept}) == period else list(range(len(whole)))
