@@ -11,10 +11,10 @@ import json
 import keyword
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar, get_args, get_type_hints
+from typing import Any, ClassVar, TypeVar, cast, get_args, get_type_hints
 
 from paceline.errors import FileError
 
@@ -93,7 +93,7 @@ def from_dict(kind: type[A], data: object, where: str | Path = "artefact") -> A:
         )
     for step in range(version, kind.version):
         fields = kind.migrations[step](fields)
-    return check(kind, _escaped(fields, _escaped_words(kind)), where)
+    return check(kind, _escaped(fields, _escaped_words(cast(Hashable, kind))), where)
 
 
 def save(artefact: Artefact, path: str | Path) -> Path:
