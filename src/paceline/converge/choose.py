@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -24,6 +24,8 @@ from paceline.workload.optimizer import OptimizerSetting
 _BLOCKS = (1, 2, 4, 8, 16, 32, 64)
 _REPEATS = 2
 _HOPELESS = 3.0  # times the best so far: not worth a second look
+_WORSE = 1.15
+_MEMORY = 1e9  # bytes that all lanes together may keep for their backward
 _CLOSE = 1e-3  # of the largest gradient of a parameter, in float64
 
 
@@ -49,16 +51,36 @@ def choose(setting: Setting, model: nn.Module, optimizer: OptimizerSetting, para
         if setting.formulation not in chosen:
             raise UnknownNameError("formulation", setting.formulation, chosen)
         return Choice(chosen[setting.formulation], lanes)
+    most = _workers_in_memory(setting, model, found)
     best: Choice | None = None
     for count in sorted({lanes, 1}, reverse=True):
+        before: dict[type, float] = {}
         for formulation in found:
-            if formulation.block * count > parallel and formulation.block > 1 and count > 1:
+            kind, size = type(formulation), formulation.block
+            crowded = size > 1 and (size * count > most or (count > 1 and size * count > parallel))
+            if crowded or before.get(kind, 0.0) == math.inf:
                 continue
             seconds = _seconds(setting, model, optimizer, formulation, count, best.seconds if best else math.inf)
+            # Blocks get faster until they leave the cache: once one is slower, larger ones will be.
+            before[kind] = math.inf if seconds > _WORSE * before.get(kind, math.inf) and size > 1 else seconds
             if best is None or seconds < best.seconds:
                 best = Choice(formulation, count, seconds)
     assert best is not None
     return best
+
+
+def _workers_in_memory(setting: Setting, model: nn.Module, found: Sequence[Formulation]) -> float:
+    """Return how many workers may be computed at once, by what one of them keeps for its backward."""
+    sizes = [0]
+
+    def count(tensor: Tensor) -> Tensor:
+        sizes.append(tensor.nbytes)
+        return tensor
+
+    people, batch = Population(model, 1), _example(setting, 1, model)
+    with torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor):
+        found[-1].gradients(people, 0, *batch.of(0, 1))  # the one with the largest blocks keeps the most
+    return max(_MEMORY / max(sum(sizes), 1), 1.0)
 
 
 def formulations(setting: Setting, model: nn.Module, workers: int) -> Iterator[Formulation]:
@@ -90,9 +112,7 @@ def _agree(setting: Setting, model: nn.Module, formulation: Formulation) -> bool
     people = [Population(deepcopy(model).double(), 2) for _ in range(2)]
     for each in people:
         each.weights[1].mul_(1.01)
-    batch = _example(setting, 2)
-    inputs = batch.inputs.double() if batch.inputs.is_floating_point() else batch.inputs
-    batch = StepBatch(inputs, batch.targets, batch.counts)
+    batch = _example(setting, 2, people[0].model)
     plain = OneByOne(setting.source, "fp64", channels_last=False)
     wanted = [plain.gradients(people[0], n, *batch.of(n, n + 1)) for n in range(2)]
     try:
@@ -108,21 +128,20 @@ def _agree(setting: Setting, model: nn.Module, formulation: Formulation) -> bool
 
 def _close(gradients: Gradients, wanted: Gradients, worker: int) -> bool:
     for own, plain in zip(gradients, wanted, strict=True):
-        if own is None or plain is None:
-            if own is not plain and float((own if own is not None else plain).abs().max()) > 0:  # type: ignore[union-attr]
-                return False
-            continue
-        difference = (own[worker] - plain[0]).abs().max()
-        if float(difference) > _CLOSE * max(float(plain.abs().max()), 1e-12) and float(difference) > 1e-9:
+        found = torch.zeros(()) if own is None else own[worker]
+        right = torch.zeros(()) if plain is None else plain[0]
+        allowed = max(_CLOSE * float(right.abs().max()), 1e-9)
+        if float((found - right).abs().max()) > allowed:
             return False
     return True
 
 
-def _example(setting: Setting, workers: int) -> StepBatch:
+def _example(setting: Setting, workers: int, model: nn.Module) -> StepBatch:
     size = setting.plan.batch_per_device
     indices = torch.arange(size * workers) % len(setting.data.train)
     inputs, targets = setting.data.train.batch(indices)
-    return StepBatch(inputs, targets, (size,) * workers)
+    dtype = next((p.dtype for p in model.parameters()), inputs.dtype)
+    return StepBatch(as_model_type(inputs, dtype), targets, (size,) * workers)
 
 
 def _seconds(
@@ -132,9 +151,7 @@ def _seconds(
     workers = max(formulation.block * lanes, 4)
     people = Population(model, workers)
     updates = Updates(optimizer, people.weights, people.trained)
-    batch = _example(setting, workers)
-    if batch.inputs.is_floating_point():
-        batch = StepBatch(batch.inputs.to(people.weights.dtype), batch.targets, batch.counts)
+    batch = _example(setting, workers, model)
     quickest = math.inf
     with Crew(people, formulation, lanes, setting.plan.batch_per_device) as crew:
         for number in range(1 + _REPEATS):  # the first one makes modules and fills caches

@@ -65,8 +65,11 @@ class Population:
         return tuple(place for place in self.places if place.trains)
 
     def rows(self, first: int, last: int) -> Tensor:
-        """Return the rows of weights that these workers read."""
-        return self.weights.expand(last - first, -1) if self.shared else self.weights[first:last]
+        """Return the rows of weights that these workers read.
+
+        By ``data``: autograd counts writes for a tensor with all its views, and another thread writes to other rows.
+        """
+        return self.weights.data.expand(last - first, -1) if self.shared else self.weights.data[first:last]
 
     def parameters(self, first: int, last: int) -> dict[str, Tensor]:
         """Return the parameters of some workers, ``[workers, *shape]``: views, so what is written to them stays."""
@@ -77,20 +80,20 @@ class Population:
 
     def buffers_of(self, first: int, last: int) -> dict[str, Tensor]:
         """Return the buffers of some workers, as views."""
-        return {name: buffer[first:last] for name, buffer in self.buffers.items()}
+        return {name: buffer.data[first:last] for name, buffer in self.buffers.items()}
 
     def module(self, worker: int) -> nn.Module:
         """Return a module whose parameters and buffers are the worker's rows; made once."""
         if worker not in self._modules:
             parameters = {name: value[0] for name, value in self.parameters(worker, worker + 1).items()}
-            buffers = {name: value[worker] for name, value in self.buffers.items()}
+            buffers = {name: value.data[worker] for name, value in self.buffers.items()}
             self._modules[worker] = _on(self.model, parameters, buffers)
         return self._modules[worker]
 
     def module_at(self, row: Tensor, worker: int = 0) -> nn.Module:
         """Return a module with these weights and the buffers of a worker."""
-        parameters = {place.name: row[place.start : place.stop].view(place.shape) for place in self.places}
-        return _on(self.model, parameters, {name: value[worker] for name, value in self.buffers.items()})
+        parameters = {place.name: row.data[place.start : place.stop].view(place.shape) for place in self.places}
+        return _on(self.model, parameters, {name: value.data[worker] for name, value in self.buffers.items()})
 
     def apart(self) -> float:
         """Return how far workers are from their average: root mean square over workers, as a share of its length."""
