@@ -21,6 +21,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from paceline.converge.crew import StepBatch
 from paceline.converge.setting import Setting
 from paceline.converge.simulate import Simulation
 from paceline.data.source import DataSource
@@ -78,7 +79,7 @@ def speed(name: str, workers: int, batch: int, repeats: int) -> None:
             if who == 0:
                 loop()
             else:
-                with_threads(simulation, lambda: simulation.algorithm.step(first, 0.01, number))
+                simulated(simulation, first, number)
             best[who] = min(best[who], time.perf_counter() - began) if number else math.inf
     simulation.crew.__exit__(None, None, None)
     print(
@@ -88,10 +89,10 @@ def speed(name: str, workers: int, batch: int, repeats: int) -> None:
     )
 
 
-def with_threads(simulation: Simulation, work: Callable[[], object]) -> None:
+def simulated(simulation: Simulation, batch: StepBatch, step: int) -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(1 if simulation.crew.lanes > 1 else before)
-    work()
+    simulation.algorithm.step(batch, 0.01, step)
     torch.set_num_threads(before)
 
 

@@ -2,9 +2,8 @@
 
 import pytest
 import torch
-from torch import nn
-
 from simulated import Reference, rows, run, setting, vector, write
+from torch import nn
 
 from paceline.converge.staleness import delays_of
 
@@ -65,11 +64,13 @@ def agree(simulation, plain):
 @pytest.mark.parametrize("xi", [0.0, 0.25, 1.0])
 @pytest.mark.parametrize("delay", [0, 1, 2, 3])
 def test_dasgd_is_its_pseudo_code(delay, xi):
-    made = setting("dasgd", tau=3, delay=delay, xi=xi, epochs=2)
+    made = setting("dasgd", tau=3, delay=delay, xi=xi, epochs=2, samples=70)
     agree(run(made), delayed(made, 3, delay, xi))
 
 
-@pytest.mark.parametrize("recipe", [{}, {"nesterov": True}, {"optimizer": "adam", "momentum": 0.0}, {"optimizer": "adamw", "momentum": 0.0}])
+@pytest.mark.parametrize(
+    "recipe", [{}, {"nesterov": True}, {"optimizer": "adam", "momentum": 0.0}, {"optimizer": "adamw", "momentum": 0.0}]
+)
 def test_localsgd_is_its_pseudo_code_with_every_optimizer(recipe):
     made = setting("localsgd", tau=4, **recipe)
     agree(run(made), delayed(made, 4, 0, 0.0))
@@ -136,7 +137,9 @@ def test_one_worker_is_plain_sgd(strategy):
 
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_synchronous_weighs_every_sample_the_same(accumulate):
-    made = setting("allreduce", samples=77, accumulate=accumulate, factory=lambda: nn.Sequential(nn.Flatten(), nn.Linear(72, 3)))
+    made = setting(
+        "allreduce", samples=77, accumulate=accumulate, factory=lambda: nn.Sequential(nn.Flatten(), nn.Linear(72, 3))
+    )
     plain = Reference(made)
     model, optimizer = plain.models[0], plain.optimizers[0]
     for _, lr, parts in plain.steps():

@@ -152,7 +152,7 @@ def _swept(
 
 @contextmanager
 def _stoppable() -> Iterator[Callable[[], bool]]:
-    """Turn the first Ctrl-C into a question's answer, so that work ends where its state is whole; a second one stops."""
+    """Turn the first Ctrl-C into an answer for those who ask, so that work ends where its state is whole."""
     asked = False
 
     def note(number: int, frame: object) -> None:
@@ -176,9 +176,7 @@ def _keep(data: dict[str, Any]) -> None:
         store.add(data)
 
 
-def _reached(
-    job: Path | None, set_: tuple[str, ...], found: Convergence, target: float, quiet: bool
-) -> dict[str, Any]:
+def _reached(job: Path | None, set_: tuple[str, ...], found: Convergence, target: float, quiet: bool) -> dict[str, Any]:
     """Return when the target is reached: steps, and seconds by the prediction of the plan on the job's cluster."""
     from paceline.converge.target import steps_to_accuracy, time_to_accuracy
 

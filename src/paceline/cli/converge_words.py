@@ -25,7 +25,16 @@ def print_convergence(found: Convergence) -> None:
         say()
         scored = any(point.accuracy is not None for point in shown)
         table(
-            ["epoch>", "steps>", "lr>", "training loss>", "loss>", "top-1>", "apart>", *(["accuracy"] if scored else [])],
+            [
+                "epoch>",
+                "steps>",
+                "lr>",
+                "training loss>",
+                "loss>",
+                "top-1>",
+                "apart>",
+                *(["accuracy"] if scored else []),
+            ],
             [_row(point, scored) for point in shown],
         )
         if len(shown) < len(found.epochs):
@@ -67,8 +76,8 @@ def target_line(reached: Mapping[str, Any]) -> str:
     if reached["steps"] is None:
         return f"It does not reach {reached['accuracy']:.2%}."
     return (
-        f"It reaches {reached['accuracy']:.2%} after {reached['steps']:,.0f} steps: {format_seconds(reached['seconds'])} "
-        f"on {reached['cluster']}, at {format_seconds(reached['step_seconds'])} a step (predicted)."
+        f"It reaches {reached['accuracy']:.2%} after {reached['steps']:,.0f} steps: "
+        f"{format_seconds(reached['seconds'])} on {reached['cluster']}, at {format_seconds(reached['step_seconds'])} a step (predicted)."
     )
 
 

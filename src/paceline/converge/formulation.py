@@ -67,9 +67,7 @@ class Vmapped:
         trained = {place.name: parameters.pop(place.name) for place in people.trained}
         rest = parameters | people.buffers_of(first, last)
 
-        def loss(
-            own: dict[str, Tensor], others: dict[str, Tensor], some: Tensor, wanted: Tensor
-        ) -> Tensor:
+        def loss(own: dict[str, Tensor], others: dict[str, Tensor], some: Tensor, wanted: Tensor) -> Tensor:
             outputs = functional_call(people.model, own | others, (some,))
             return self._source.loss(outputs, wanted)
 

@@ -1,7 +1,7 @@
 """The weights and buffers of all workers: one row of one tensor a worker, so that an average is one operation.
 
-    weights   worker 0 | conv.weight | conv.bias |..| fc.weight | fc.bias |..|
-              worker 1 | conv.weight | conv.bias |..| fc.weight | fc.bias |..|      .. padding to 64 bytes
+weights   worker 0 | conv.weight | conv.bias |..| fc.weight | fc.bias |..|
+          worker 1 | conv.weight | conv.bias |..| fc.weight | fc.bias |..|      .. padding to 64 bytes
 """
 
 from __future__ import annotations
@@ -74,9 +74,7 @@ class Population:
     def parameters(self, first: int, last: int) -> dict[str, Tensor]:
         """Return the parameters of some workers, ``[workers, *shape]``: views, so what is written to them stays."""
         rows = self.rows(first, last)
-        return {
-            place.name: rows[:, place.start : place.stop].view(last - first, *place.shape) for place in self.places
-        }
+        return {place.name: rows[:, place.start : place.stop].view(last - first, *place.shape) for place in self.places}
 
     def buffers_of(self, first: int, last: int) -> dict[str, Tensor]:
         """Return the buffers of some workers, as views."""

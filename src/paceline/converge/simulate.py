@@ -183,9 +183,7 @@ def simulate(
     return _convergence(simulation, at, notes)
 
 
-def _epoch(
-    simulation: Simulation, at: _Progress, hear: Hear, folder: Path | None, stop: Callable[[], bool]
-) -> None:
+def _epoch(simulation: Simulation, at: _Progress, hear: Hear, folder: Path | None, stop: Callable[[], bool]) -> None:
     """Train what is left of an epoch and score it."""
     saved_at = began = time.perf_counter()
     before = at.epoch_seconds

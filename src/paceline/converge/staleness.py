@@ -1,6 +1,6 @@
 """PipeDream's staleness: each stage's gradient is of weights some updates old, the first stage's of the oldest.
 
-    w(t+1) = w(t) - lr grad f( w_0^(t-n+1), w_1^(t-n+2), ..., w_(n-1)^t )        n stages, stage s is n - 1 - s updates old
+    w(t+1) = w(t) - lr grad f( w_0^(t-n+1), w_1^(t-n+2), ..., w_(n-1)^t )      n stages; stage s is n-1-s updates old
 
 With weight stashing forward and backward of a mini-batch use the same version on a stage; with vertical sync all stages
 use the first one's. Mini-batches are the workers' batches, one after the other, each an update of its own.

@@ -1,7 +1,8 @@
 """Optimizers on rows of weights: what torch's SGD, Adam and AdamW do, for many workers at once.
 
     SGD     g += wd w;  m <- mu m + g;  w -= lr m        (Nesterov: w -= lr (g + mu m))
-    Adam    g += wd w;  m <- b1 m + (1-b1) g;  v <- b2 v + (1-b2) g^2;  w -= lr (m / (1-b1^t)) / (sqrt(v / (1-b2^t)) + eps)
+    Adam    g += wd w;  m <- b1 m + (1-b1) g;  v <- b2 v + (1-b2) g^2
+            w -= lr (m / (1-b1^t)) / (sqrt(v / (1-b2^t)) + eps)
     AdamW   w *= 1 - lr wd, then as Adam without the decay in g
 
 They act value by value, so that a row is updated as if it were alone.

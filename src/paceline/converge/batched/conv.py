@@ -29,9 +29,7 @@ def conv2d(x: Tensor, weight: Tensor, bias: Tensor | None, stride: Pair, padding
 
 class _Conv(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, weight: Tensor, stride: Pair, padding: Pair, dilation: Pair
-    ) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, stride: Pair, padding: Pair, dilation: Pair) -> Tensor:
         workers, outputs = weight.shape[:2]
         kernel: Pair = (weight.shape[3], weight.shape[4])
         patches = _patches(x, kernel, stride, padding, dilation)
@@ -42,7 +40,7 @@ class _Conv(torch.autograd.Function):
         return out.view(*patches.shape[:4], outputs).permute(0, 1, 4, 2, 3)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         patches, matrix = ctx.saved_tensors
         shape, kernel, stride, padding, dilation = ctx.settings
         flat = gradient.permute(0, 1, 3, 4, 2).reshape(len(gradient), -1, gradient.shape[2])

@@ -13,7 +13,7 @@ from paceline.model.source import ModelSource
 
 
 class InBlocks:
-    """Blocks of workers through batched layers: small enough to stay in the cache, large enough to pay for the calls."""
+    """Blocks of workers through batched layers: small enough for the cache, large enough to pay for the calls."""
 
     def __init__(self, source: ModelSource, model: BatchedModel, block: int) -> None:
         self.name = f"blocks of {block}"

@@ -16,16 +16,14 @@ from paceline.converge.batched.norm import batch_norm
 Layer = Callable[[Any, Mapping[str, Tensor], Mapping[str, Tensor], Tensor], Tensor]
 
 
-class Unbatchable(Exception):  # noqa: N818 - not a failure: another formulation takes over
+class Unbatchable(Exception):
     """A model has something that no batched layer does."""
 
 
-def _folded(
-    module: nn.Module, parameters: Mapping[str, Tensor], buffers: Mapping[str, Tensor], x: Tensor
-) -> Tensor:
+def _folded(module: nn.Module, parameters: Mapping[str, Tensor], buffers: Mapping[str, Tensor], x: Tensor) -> Tensor:
     """Treat the samples of all workers as one batch: for modules without parameters that act sample by sample."""
     out: Tensor = module(x.flatten(0, 1))
-    return out.unflatten(0, x.shape[:2])
+    return torch.unflatten(out, 0, x.shape[:2])
 
 
 def _linear(module: nn.Linear, parameters: Mapping[str, Tensor], buffers: Mapping[str, Tensor], x: Tensor) -> Tensor:
@@ -62,7 +60,9 @@ def _batch_norm(
 def _layer_norm(
     module: nn.LayerNorm, parameters: Mapping[str, Tensor], buffers: Mapping[str, Tensor], x: Tensor
 ) -> Tensor:
-    return _affine(functional.layer_norm(x, module.normalized_shape, eps=module.eps), parameters, len(module.normalized_shape))
+    return _affine(
+        functional.layer_norm(x, module.normalized_shape, eps=module.eps), parameters, len(module.normalized_shape)
+    )
 
 
 def _group_norm(
@@ -92,7 +92,7 @@ def _embedding(
     return functional.embedding(x + offset, table.flatten(0, 1))
 
 
-LAYERS: Mapping[type[nn.Module], Layer] = {
+_WITH_PARAMETERS: dict[type[nn.Module], Layer] = {
     nn.Linear: _linear,
     nn.Conv2d: _conv2d,
     nn.BatchNorm1d: _batch_norm,
@@ -100,14 +100,13 @@ LAYERS: Mapping[type[nn.Module], Layer] = {
     nn.LayerNorm: _layer_norm,
     nn.GroupNorm: _group_norm,
     nn.Embedding: _embedding,
-} | dict.fromkeys(
-    (
-        nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.GELU, nn.SiLU, nn.ELU, nn.Tanh, nn.Sigmoid, nn.Softplus, nn.Hardswish,
-        nn.Hardsigmoid, nn.Identity, nn.Flatten, nn.Dropout, nn.Dropout2d, nn.MaxPool2d, nn.AvgPool2d,
-        nn.AdaptiveAvgPool2d, nn.AdaptiveMaxPool2d, nn.ZeroPad2d, nn.Upsample, nn.PixelShuffle,
-    ),
-    _folded,
+}
+_SAMPLE_BY_SAMPLE: tuple[type[nn.Module], ...] = (
+    nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.GELU, nn.SiLU, nn.ELU, nn.Tanh, nn.Sigmoid, nn.Softplus, nn.Hardswish,
+    nn.Hardsigmoid, nn.Identity, nn.Flatten, nn.Dropout, nn.Dropout2d, nn.MaxPool2d, nn.AvgPool2d,
+    nn.AdaptiveAvgPool2d, nn.AdaptiveMaxPool2d, nn.ZeroPad2d, nn.Upsample, nn.PixelShuffle,
 )  # fmt: skip
+LAYERS: dict[type[nn.Module], Layer] = _WITH_PARAMETERS | dict.fromkeys(_SAMPLE_BY_SAMPLE, _folded)
 
 
 def check_layer(module: nn.Module, name: str) -> Layer:

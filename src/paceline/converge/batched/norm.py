@@ -12,7 +12,12 @@ from torch import Tensor
 
 
 def batch_norm(
-    x: Tensor, weight: Tensor | None, bias: Tensor | None, running: tuple[Tensor, Tensor] | None, momentum: float, eps: float
+    x: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running: tuple[Tensor, Tensor] | None,
+    momentum: float,
+    eps: float,
 ) -> Tensor:
     """Return ``[workers, batch, channels, ...]`` normalised over the batch and what follows the channels.
 
@@ -50,7 +55,7 @@ class _Normalise(torch.autograd.Function):
         return out, mean, variance
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor, *_: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor, *_: Tensor) -> tuple[Tensor, None]:
         out, inverse, share = ctx.saved_tensors
         gradient = gradient.contiguous()
         along = torch.bmm(share, gradient * out)
@@ -67,7 +72,7 @@ class _Affine(torch.autograd.Function):
         return torch.addcmul(bias, x, weight)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         x, weight = ctx.saved_tensors
         gradient = gradient.contiguous()
         ones = x.new_ones(len(x), 1, x.shape[1])
