@@ -128,6 +128,8 @@ def _check(manifest: Manifest, path: Path) -> None:
     if min(manifest.workers - 1, position.step, position.epoch, position.epoch_step) < 0:
         raise FileError(path, "position", "is not a place in a run")
     for name, tensor in manifest.tensors.items():
+        if any(not 0 <= side <= _LARGEST for side in tensor.shape):
+            raise FileError(path, f"tensors.{name}", f"has the impossible shape {list(tensor.shape)}")
         if tensor.dtype not in ITEM_BYTES:
             raise FileError(path, f"tensors.{name}", f"has the unknown type {tensor.dtype!r}")
         for chunk in tensor.chunks:
@@ -138,7 +140,7 @@ def _check(manifest: Manifest, path: Path) -> None:
 def _fits(chunk: Chunk, tensor: StoredTensor, files: Mapping[str, StoredFile]) -> bool:
     if not len(chunk.offsets) == len(chunk.sizes) == len(tensor.shape) or chunk.file not in files:
         return False
-    if any(not 0 <= whole <= _LARGEST for whole in tensor.shape) or chunk.place < 0 or chunk.place % ALIGNMENT:
+    if chunk.place < 0 or chunk.place % ALIGNMENT:
         return False
     inside = all(
         offset >= 0 and size >= 0 and offset + size <= whole
