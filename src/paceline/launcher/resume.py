@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from paceline.artefact import load
 from paceline.errors import FileError, PacelineError
@@ -66,7 +67,6 @@ def find_resumption(home: Path, run: str, overrides: Sequence[str], warn: Callab
     old = folder.job()
     tables = {**old.spec.model_dump(mode="json"), "plan": {}}
     changed = job_from_tables(tables, overrides, old.where, old.base)
-    job = replace(changed, spec=changed.spec.model_copy(update={"plan": old.spec.plan | changed.spec.plan}))
     found = newest_whole(folder.checkpoints, warn)
     if found is None:
         raise PacelineError(
@@ -81,8 +81,20 @@ def find_resumption(home: Path, run: str, overrides: Sequence[str], warn: Callab
     plan = begun if devices == begun.devices else continued_plan(begun, devices)
     if plan is not begun:
         notes.append(_kept(begun, plan))
+    job = _with_plan(changed, plan) if plan is not begun else _planned(changed, old.spec.plan)
     prediction = load(Prediction, folder.path / "prediction.json") if plan is begun and not keys else None
     return Resumption(folder, found, job, plan, prediction, tuple(notes))
+
+
+def _planned(job: Job, table: dict[str, Any]) -> Job:
+    return replace(job, spec=job.spec.model_copy(update={"plan": table}))
+
+
+def _with_plan(job: Job, plan: Plan) -> Job:
+    """Return a job that asks for a plan, so that what is measured for it is measured at the plan's batch."""
+    made = _planned(job, {"strategy": plan.strategy, "devices": plan.devices, **plan.knobs})
+    train = made.spec.train.model_copy(update={"batch_per_device": plan.batch_per_device, "global_batch": None})
+    return replace(made, spec=made.spec.model_copy(update={"train": train}))
 
 
 def continued_plan(plan: Plan, devices: int) -> Plan:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -102,6 +103,8 @@ def read_manifest(folder: Path) -> Manifest:
     """Return the manifest of a checkpoint's folder; a :class:`FileError` says what is wrong with it."""
     path = folder / NAME
     try:
+        if not stat.S_ISREG(path.lstat().st_mode):
+            raise FileError(path, "", "is not a plain file")
         data = json.loads(path.read_bytes())
         content = data["content"]
         if data["digest"] != _digest(json.dumps(content, sort_keys=True, allow_nan=False)):

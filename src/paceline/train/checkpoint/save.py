@@ -96,7 +96,8 @@ class Saver:
         except _AbandonedError:
             return
         except Exception as error:  # a full disk must not end the training
-            (pending / "failed").touch(exist_ok=True) if pending.is_dir() else None
+            if pending.is_dir():
+                (pending / "failed").touch(exist_ok=True)  # others need not wait
             print(f"paceline: the checkpoint after step {step} was not written: {error}", file=sys.stderr, flush=True)
 
     def _write_part(self, pending: Path, blocks: Sequence[Block]) -> None:
