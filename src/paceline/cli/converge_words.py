@@ -77,7 +77,8 @@ def target_line(reached: Mapping[str, Any]) -> str:
         return f"It does not reach {reached['accuracy']:.2%}."
     return (
         f"It reaches {reached['accuracy']:.2%} after {reached['steps']:,.0f} steps: "
-        f"{format_seconds(reached['seconds'])} on {reached['cluster']}, at {format_seconds(reached['step_seconds'])} a step (predicted)."
+        f"{format_seconds(reached['seconds'])} on {reached['cluster']}, at {format_seconds(reached['step_seconds'])} a "
+        "step (predicted)."
     )
 
 
