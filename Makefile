@@ -15,7 +15,7 @@ test: $(VENV)/.develops check
 	$(BIN)/python -m pytest -m "not slow and alone"
 
 test-all: $(VENV)/.develops check
-	$(BIN)/python -m pytest
+	PACELINE_EXAMPLES=thorough $(BIN)/python -m pytest
 
 check: $(VENV)/.develops
 	$(BIN)/ruff check src tests benchmarks

@@ -1,5 +1,6 @@
 """What holds for all tests; this folder is on the import path, so that they can take their values from ``handmade``."""
 
+import os
 import signal
 
 import pytest
@@ -9,9 +10,10 @@ from hypothesis import settings
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# A busy machine is no failure: examples have no deadline.
-settings.register_profile("paceline", deadline=None)
-settings.load_profile("paceline")
+# A busy machine is no failure: examples have no deadline. `make test-all` asks for more of them.
+settings.register_profile("quick", deadline=None, max_examples=40)
+settings.register_profile("thorough", deadline=None, max_examples=200)
+settings.load_profile(os.environ.get("PACELINE_EXAMPLES", "quick"))
 
 
 # Tests that assert times, or that shape links for a whole machine.

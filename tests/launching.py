@@ -72,12 +72,18 @@ def launch(home: Path, workers: int, base: Path | None = None, **tables: Mapping
     return Launched(run, RunFolder(Path(run.folder)))
 
 
-def launch_many(home: Path, workers: int, jobs: Mapping[str, Job], *more: Path) -> dict[str, RunFolder]:
-    """Train several jobs one after the other by the same workers, under torch's agent; return their folders."""
+def launch_many(
+    home: Path, workers: int, jobs: Mapping[str, Job], *more: Path, told: Mapping[str, Mapping[str, Any]] | None = None
+) -> dict[str, RunFolder]:
+    """Train several jobs one after the other by the same workers, under torch's agent; return their folders.
+
+    ``told`` has what a launcher would tell the workers of a run besides.
+    """
     folders = {name: RunFolder(home / name) for name in jobs}
     for name, made in jobs.items():
         wanted = order(made)
         settings = {"threads": 1, "device": "cpu", "unused_parameters": wanted.unused_parameters}
+        settings |= (told or {}).get(name, {})
         folders[name].write(made, wanted.prediction.plan, wanted.prediction, settings)
     paths = [str(folder.path) for folder in folders.values()] + [str(path) for path in more]
     failed = run_module("many_runs", paths, workers, "many", home / "logs")

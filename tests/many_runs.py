@@ -88,8 +88,9 @@ def main(paths: list[str]) -> None:
             evaluated(Path(path), rank, workers)
         else:
             worker.run(RunFolder(Path(path)), rank, workers)
-        kept.append(dist.group.WORLD)
-        dist.destroy_process_group()
+        if dist.is_initialized():  # one worker alone needs no group
+            kept.append(dist.group.WORLD)
+            dist.destroy_process_group()
     worker.end(0)
 
 

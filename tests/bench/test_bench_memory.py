@@ -9,9 +9,13 @@ from paceline.bench.stages import blocks_of, cut_stages, in_flight, order_of
 from paceline.workload.workload import stage_ranges
 
 LIMIT = 0.02  # what is promised is 0.05
+OTHERS = (("resnet18", "cifar10"), ("mobilenet_v2", "mnist"))
 
 
-@pytest.mark.parametrize(("name", "variant"), [("vgg11", "mnist"), ("resnet18", "cifar10"), ("mobilenet_v2", "mnist")])
+@pytest.mark.parametrize(
+    ("name", "variant"),
+    [("vgg11", "mnist"), *(pytest.param(*each, marks=pytest.mark.slow) for each in OTHERS)],
+)
 def test_one_device_and_shards(name, variant):
     network = network_of(name, variant)
     assert network.workload.batch < BATCH  # predicted for a batch that was not traced
@@ -25,13 +29,16 @@ def test_transformers_in_units():
     assert {cell.plan: cell.error for cell in cells if abs(cell.error) > LIMIT} == {}
 
 
-@pytest.mark.parametrize(("name", "variant"), [("vgg11", "cifar10"), ("resnet18", "imagenet")])
+@pytest.mark.parametrize(
+    ("name", "variant"), [("vgg11", "cifar10"), pytest.param("resnet18", "imagenet", marks=pytest.mark.slow)]
+)
 def test_stages_under_schedules(name, variant):
     cells = list(pipeline_cells(network_of(name, variant)))
     assert len(cells) == 3 * 4
     assert {cell.plan: cell.error for cell in cells if abs(cell.error) > LIMIT} == {}
 
 
+@pytest.mark.slow
 def test_a_small_run_takes_the_first_network():
     heard = []
     result = run(0.01, lambda what, share: heard.append(what))

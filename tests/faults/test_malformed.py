@@ -206,7 +206,7 @@ def test_debug_shows_the_traceback(desk):
 
 
 def test_nothing_slow_is_imported(desk):
-    """All of the above fail before torch or numpy is imported; one process goes through a tenth of them."""
+    """All of the above fail before torch or numba is imported; one process goes through a tenth of them."""
     for number, wrong in enumerate(IN_JOB[::10]):
         (desk / f"{number}.toml").write_text(toml(wrong.within(JOB)))
     for number, wrong in enumerate(IN_CLUSTER[::10]):
@@ -216,7 +216,7 @@ def test_nothing_slow_is_imported(desk):
         "for file in glob.glob('*.toml'):\n"
         "    words = ['cluster', 'show', file] if file.startswith('cluster') else ['predict', file]\n"
         "    assert run(words) == 2, file\n"
-        "assert not {'torch', 'numpy'} & set(sys.modules), 'imported'\n"
+        "assert not {'torch', 'numba'} & set(sys.modules), 'imported'\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr[-500:]

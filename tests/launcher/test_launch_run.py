@@ -13,6 +13,7 @@ from paceline.launcher.folder import RunFolder
 from paceline.launcher.run import Run, Worker, _curve, collect
 from paceline.predictor.predict import Length, predict
 from paceline.predictor.prediction import Prediction
+from paceline.strategy.registry import make_plan
 from paceline.train.record import EpochRecord, Recorder, StepRecord
 
 # Two epochs of 86 samples by two workers of batch 8: five global batches of 16, and one of 6.
@@ -142,3 +143,29 @@ def test_a_curve_keeps_its_ends_and_stays_short(losses):
     assert places == sorted(set(places))
     strides = {later - earlier for earlier, later in pairwise(places[:-1])}
     assert len(strides) <= 1
+
+
+def test_a_run_in_rounds_counts_their_averages_once_they_are_steady(tmp_path):
+    # Rounds of 4 steps of 0.1 s, the last of each with 0.4 s of averaging; the first two averages took longer.
+    steps = [
+        StepRecord(
+            step=step,
+            epoch=0,
+            samples=8,
+            share=0.5,
+            loss=1.0,
+            lr=0.1,
+            step_seconds=0.1 if step % 4 < 3 else 9.0 if step < 8 else 0.5,
+            data_seconds=0.0,
+            exposed_seconds=0.0 if step % 4 < 3 else 0.4,
+            hidden_seconds=0.0 if step % 4 < 3 else 0.2,
+        )
+        for step in range(40)
+    ]
+    lab = cluster(hosts=1, per_host=2)
+    predicted = predict(profile(), lab, make_plan("localsgd", 2, 8, {"tau": 4}), Length(40 * 16, 1))
+    run = collect(written(tmp_path, steps, steps), predicted, 2)
+    assert run.step_seconds == pytest.approx((3 * 0.1 + 0.5) / 4)
+    assert run.step_seconds_range == pytest.approx((0.2, 0.2))
+    assert run.breakdown.communication == pytest.approx(0.1)
+    assert [worker.hidden_seconds for worker in run.workers] == [pytest.approx(0.05)] * 2

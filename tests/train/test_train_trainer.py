@@ -8,6 +8,7 @@ from torch.nn import functional
 import paceline
 from paceline.artefact import save
 from paceline.errors import FileError, PacelineError, UnavailableError, UnknownNameError
+from paceline.launcher.local import run_module
 from paceline.strategy.registry import make_plan
 
 
@@ -65,3 +66,16 @@ def test_it_refuses_in_a_sentence(tmp_path):
     assert isinstance(several, FileError)
     assert str(several).startswith("plan: devices: is 4, and 1 process started; ")
     assert str(several).endswith("torchrun --nproc-per-node 4")
+
+
+def test_a_script_may_end_while_an_average_travels(tmp_path, monkeypatch):
+    script = """
+import paceline, torch
+model = torch.nn.Linear(2000, 2000)
+trainer = paceline.trainer(model, torch.optim.SGD(model.parameters(), lr=0.1), plan="dasgd", tau=1, delay=1)
+trainer.step((torch.zeros(1, 2000), torch.zeros(1, dtype=torch.long)), torch.nn.functional.cross_entropy)
+"""
+    (tmp_path / "unfinished.py").write_text(script)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    failed = run_module("unfinished", [], 2, "unfinished", tmp_path / "logs")
+    assert not failed, "".join(path.read_text() for path in (tmp_path / "logs").rglob("stderr.log"))

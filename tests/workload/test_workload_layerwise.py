@@ -130,8 +130,8 @@ def test_state_copies_are_what_optimizers_keep(name, momentum):
 
 
 def test_scratch_of_the_layer_wise_ones_is_of_the_largest_tensor():
-    assert scratch_bytes("lars", 100, 40, foreach=True, decay=True) == 40
-    assert scratch_bytes("lamb", 100, 40, foreach=False) == 80
+    assert scratch_bytes("lars", [60, 40], foreach=True, decay=True) == 60
+    assert scratch_bytes("lamb", [60, 40], foreach=False) == 120
 
 
 def test_gains_and_biases_keep_out_of_decay():

@@ -11,6 +11,8 @@ from cyclopts import Parameter
 from paceline.errors import FileError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from paceline.job.resolve import Case
     from paceline.study import On, Study
     from paceline.workload.profile import Profile
@@ -54,9 +56,8 @@ def at_least(flag: str, value: int, least: int) -> None:
         raise FileError(flag, "", f"is {value}, must be at least {least}")
 
 
-def open_study(job: Path | None, overrides: tuple[str, ...], quiet: bool, on: On = "local") -> Study:
-    """Return the study of a job; what it has to measure, it measures behind a progress bar."""
-    from paceline.study import Study
+def measured_behind_a_bar(quiet: bool) -> Callable[[Case], Profile]:
+    """Return what measures a missing profile, behind a progress bar unless all should be quiet."""
 
     def measured(case: Case) -> Profile:
         from paceline.cli.output import progress, warn
@@ -69,4 +70,11 @@ def open_study(job: Path | None, overrides: tuple[str, ...], quiet: bool, on: On
             warn(note)
         return profile
 
-    return Study(job, overrides, measure=measured, on=on)
+    return measured
+
+
+def open_study(job: Path | None, overrides: tuple[str, ...], quiet: bool, on: On = "local") -> Study:
+    """Return the study of a job; what it has to measure, it measures behind a progress bar."""
+    from paceline.study import Study
+
+    return Study(job, overrides, measure=measured_behind_a_bar(quiet), on=on)

@@ -27,6 +27,9 @@ def launch(
         Parameter(help="local: processes of this machine; emulated: virtual devices in hosts that it puts up."),
     ] = "local",
     plan: Annotated[Path | None, Parameter(help="A plan's file; the job's plan otherwise.")] = None,
+    resume: Annotated[
+        str | None, Parameter(help="Go on with this run (its ID or beginning) from its newest whole checkpoint.")
+    ] = None,
     dry_run: Annotated[bool, Parameter(negative=(), help="Show plan and prediction, start nothing.")] = False,
     quiet: Quiet = False,
     json: Json = False,
@@ -34,18 +37,26 @@ def launch(
     """Train by the job's plan, and compare predicted with measured.
 
     The cluster of the job must be this machine (preset "here"), or any with --on emulated, which needs root. Everything
-    about the run is kept in a folder of its own under runs/ (or $PACELINE_RUNS).
+    about the run is kept in a folder of its own under runs/ (or $PACELINE_RUNS). With --resume a run goes on in its own
+    folder, by another number of workers with --set plan.devices=N.
     """
     from paceline.artefact import load, to_dict
     from paceline.launcher.launch import launch_order
+    from paceline.launcher.resume import resume_order
     from paceline.strategy.contract import Plan
 
     if on == "emulated" and not dry_run:
         from paceline.cli.alone import need_emulation_alone
 
         need_emulation_alone()
-    chosen = load(Plan, plan) if plan is not None else None
-    order = open_study(job, set_, quiet or json, on).order(chosen, plan or "plan")
+    resumed = None
+    if resume is not None:
+        from paceline.cli.resume import resumed_order
+
+        order, resumed = resumed_order(resume, set_, quiet or json, on, given=job or plan)
+    else:
+        chosen = load(Plan, plan) if plan is not None else None
+        order = open_study(job, set_, quiet or json, on).order(chosen, plan or "plan")
     if not json:
         headline(f"Predicted: {prediction_line(order.prediction)}")
     if dry_run:
@@ -55,7 +66,8 @@ def launch(
             say(f"Plan: {order.prediction.plan}. Nothing was started.")
         return
     with progress("Training", quiet or json) as move:
-        run = launch_order(order, _Bar(order.prediction, move).hear)
+        hear = _Bar(order.prediction, move).hear
+        run = launch_order(order, hear) if resumed is None else resume_order(resumed, order, hear)
     if json:
         emit(to_dict(run))
     else:
@@ -75,6 +87,8 @@ class _Bar:
 
     def hear(self, record: dict[str, Any]) -> None:
         """Take a record."""
+        if record["event"] == "resume":
+            self._seen = record["step"]
         if record["event"] != "step":
             return
         self._seen += 1
@@ -118,6 +132,7 @@ def print_run(run: Run, prediction: Prediction) -> None:
             format_seconds(run.breakdown.communication),
             "",
         ],
+        *_hidden(run),
         [
             "waiting for data",
             format_seconds(prediction.breakdown.data),
@@ -167,6 +182,12 @@ def _box_line(box: Box) -> str:
 
 def _loss(value: float | None) -> str:
     return "" if value is None else f"{value:.4f}" if abs(value) < 1e6 else f"{value:.4g}"
+
+
+def _hidden(run: Run) -> list[list[str]]:
+    """Return a row for the communication that ran beside compute, where the strategy can tell."""
+    hidden = sum(worker.hidden_seconds for worker in run.workers) / len(run.workers)
+    return [["hidden communication", "", format_seconds(hidden), ""]] if hidden else []
 
 
 def _off(error: float) -> str:

@@ -40,6 +40,7 @@ _COMMANDS = (
         _ASK,
         "Draw the learning rate of a run before it runs, and warn of large batches.",
     ),
+    ("converge", "converge:converge", _ASK, "Simulate many workers: what a strategy does to accuracy."),
     ("launch", "launch:launch", _RUN, "Train by a plan, and compare predicted with measured."),
     ("bench", "bench:APP", _RUN, "Run benchmark suites; compare all runs with their predictions."),
     ("data", "data:APP", _RUN, "List, fetch and write data sets."),

@@ -1,7 +1,7 @@
 """What stands in a run's folder, and how launcher and workers hand it to each other.
 
 runs/ID/job.json  plan.json  prediction.json  launch.json  worker-R.jsonl  worker-R.error  logs/  run.json
-        profile.json  hatch.json  (on an emulated cluster)
+        profile.json  hatch.json  (on an emulated cluster)  checkpoints/step-N/
 """
 
 from __future__ import annotations
@@ -34,9 +34,19 @@ class RunFolder:
         """Standard output and error of the workers."""
         return self.path / "logs"
 
+    @property
+    def checkpoints(self) -> Path:
+        """What a run can be resumed from."""
+        return self.path / "checkpoints"
+
     def records(self, rank: int) -> Path:
         """Return the file of a worker's records."""
         return self.path / f"worker-{rank}.jsonl"
+
+    def ranks(self) -> list[int]:
+        """Return the workers that have written records; a run that was resumed may have had more than it has."""
+        names = (path.stem.removeprefix("worker-") for path in self.path.glob("worker-*.jsonl"))
+        return sorted(int(name) for name in names if name.isdigit())
 
     def error(self, rank: int) -> Path:
         """Return the file in which a worker leaves the sentence of its failure."""

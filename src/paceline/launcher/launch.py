@@ -13,6 +13,7 @@ from paceline.cluster.emulate.ready import need_emulation
 from paceline.cluster.emulation import Emulation
 from paceline.errors import FileError, PacelineError, RunError
 from paceline.job.resolve import Case, load_case_data
+from paceline.launcher.claim import claimed
 from paceline.launcher.ended import Ended, failure
 from paceline.launcher.folder import RunFolder
 from paceline.launcher.run import Run, collect, in_file_seconds
@@ -75,15 +76,27 @@ def launch_order(order: Order, hear: Hear = lambda record: None, home: Path | No
 
     What can be wrong with data or machine is found before anything is written, so that it leaves no folder behind.
     """
-    if problem := order.problem():
-        raise problem
-    plan = order.prediction.plan
-    _check(order)
     home = home or runs_home()
-    folder = RunFolder(new_run_folder(home, plan.strategy))
-    folder.write(order.case.job, plan, order.prediction, order.settings())
-    if order.profile is not None:
-        folder.write_profile(order.profile)
+    check_order(order)
+    folder = RunFolder(new_run_folder(home, order.prediction.plan.strategy))
+
+    def prepare() -> None:
+        folder.write(order.case.job, order.prediction.plan, order.prediction, order.settings())
+        if order.profile is not None:
+            folder.write_profile(order.profile)
+
+    return train_in(folder, order, hear, prepare)
+
+
+def train_in(folder: RunFolder, order: Order, hear: Hear, prepare: Callable[[], None]) -> Run:
+    """Train an order in a run's folder, once ``prepare`` has left there what the workers need."""
+    with claimed(folder.path):
+        prepare()
+        return _train(folder, order, hear, folder.path.parent)
+
+
+def _train(folder: RunFolder, order: Order, hear: Hear, home: Path) -> Run:
+    plan = order.prediction.plan
     with Store(store_path(home)) as store:
         store.add(to_dict(order.prediction), run_id=folder.run_id)
     try:
@@ -99,6 +112,13 @@ def launch_order(order: Order, hear: Hear = lambda record: None, home: Path | No
     with Store(store_path(home)) as store:
         store.add(to_dict(run), run_id=folder.run_id)
     return run
+
+
+def check_order(order: Order) -> None:
+    """Raise what is wrong with an order, machine or data, before anything is written."""
+    if problem := order.problem():
+        raise problem
+    _check(order)
 
 
 def _check(order: Order) -> None:

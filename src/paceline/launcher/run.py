@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from paceline.artefact import Artefact
 from paceline.engine.breakdown import Breakdown
 from paceline.launcher.folder import RunFolder
+from paceline.launcher.history import read_history
 from paceline.launcher.typical import round_steps, spread, typical
 from paceline.predictor.prediction import Cost, Prediction
 from paceline.strategy.contract import Plan
-from paceline.train.record import EndRecord, EpochRecord, StepRecord, read_records
+from paceline.train.record import StepRecord
 from paceline.workload.statistic import Z_80
 
 _SETTLED = 3  # steps of an epoch that start-up may touch
@@ -111,7 +112,8 @@ class Run(Artefact):
 
 def collect(folder: RunFolder, prediction: Prediction, workers: int, scales: tuple[float, float] | None = None) -> Run:
     """Return the run that the workers' records tell of; on an emulated cluster with its (time, byte) scales."""
-    steps, epochs, memory_bytes = _read(folder, workers, 1.0 if scales is None else scales[0])
+    history = read_history(folder, workers, 1.0 if scales is None else scales[0])
+    steps, epochs, memory_bytes = history.steps, history.epochs, history.memory_bytes
     if folder.settings()["device"] == "virtual":  # it holds nothing of what the device would hold
         memory_bytes = prediction.memory_bytes
     whole, exposed, data = _per_step(steps)
@@ -124,9 +126,10 @@ def collect(folder: RunFolder, prediction: Prediction, workers: int, scales: tup
     off = Z_80 * spread(whole, settled, period)
     epoch_steps = prediction.epoch_steps
     in_epochs = [epoch for epoch in epochs if epoch.seconds > 0]
-    complete = len(whole) >= epoch_steps
+    count = len(history.losses)
+    complete = count >= epoch_steps
     epoch_seconds = (
-        sum(epoch.seconds for epoch in in_epochs) / len(whole) * epoch_steps if complete else seconds * epoch_steps
+        sum(epoch.seconds for epoch in in_epochs) / count * epoch_steps if complete else seconds * epoch_steps
     )
     box = None if scales is None else _box(steps, settled, seconds, scales)
     top1 = [epoch.top1 for epoch in epochs if epoch.top1 is not None]
@@ -161,8 +164,8 @@ def collect(folder: RunFolder, prediction: Prediction, workers: int, scales: tup
         bottleneck=_bottleneck(breakdown, seconds),
         cost=_cost(prediction, epoch_seconds),
         first_step_seconds=whole[0],
-        steps=len(whole),
-        losses=_curve([_loss(steps, n) for n in range(len(whole))]),
+        steps=count,
+        losses=_curve(history.losses),
         epochs=tuple(EpochScore(e.epoch, e.seconds, e.validation_loss, e.top1, e.top5) for e in epochs),
         accuracy=max(top1, default=None),
         workers=tuple(_worker(rank, records, settled, period) for rank, records in enumerate(steps)),
@@ -181,30 +184,6 @@ def in_file_seconds(record: Mapping[str, Any], time_scale: float) -> dict[str, A
     {'step': 3, 'step_seconds': 0.1}
     """
     return {key: value / time_scale if key.endswith("seconds") else value for key, value in record.items()}
-
-
-def _read(folder: RunFolder, workers: int, time_scale: float) -> tuple[list[list[StepRecord]], list[EpochRecord], int]:
-    """Return each worker's steps, the epochs as worker 0 saw them, and the most memory that a worker took."""
-    records = [list(read_records(folder.records(rank))) for rank in range(workers)]
-    steps = [
-        [_unscaled(record, time_scale) for record in worker if isinstance(record, StepRecord)] for worker in records
-    ]
-    epochs = [
-        replace(record, seconds=record.seconds / time_scale) for record in records[0] if isinstance(record, EpochRecord)
-    ]
-    ends = [record.memory_bytes for worker in records for record in worker if isinstance(record, EndRecord)]
-    return steps, epochs, max(ends, default=0)
-
-
-def _unscaled(record: StepRecord, time_scale: float) -> StepRecord:
-    return replace(
-        record,
-        step_seconds=record.step_seconds / time_scale,
-        data_seconds=record.data_seconds / time_scale,
-        exposed_seconds=record.exposed_seconds / time_scale,
-        late_seconds=record.late_seconds / time_scale,
-        hidden_seconds=record.hidden_seconds / time_scale,
-    )
 
 
 def _box(steps: list[list[StepRecord]], settled: Sequence[int], seconds: float, scales: tuple[float, float]) -> Box:
@@ -253,18 +232,16 @@ def _settled(records: Sequence[StepRecord], whole: Sequence[float], start: int, 
     firsts: dict[int, int] = {}
     for record in records:
         firsts.setdefault(record.epoch, record.step)
+    # The first round may have nothing to merge, and the first average sets the backend up.
+    steady = firsts.get(start, 0) + (2 * period if period > 1 else 0)
     kept = [
         n
         for n in range(len(whole))
         if records[n].samples == largest
-        and records[n].epoch >= start
+        and records[n].step >= steady
         and records[n].step - firsts[records[n].epoch] >= _SETTLED
     ]
     return kept if len({n % period for n in kept}) == period else list(range(len(whole)))
-
-
-def _loss(steps: list[list[StepRecord]], number: int) -> float:
-    return sum(worker[number].loss * worker[number].share for worker in steps)
 
 
 def _curve(losses: Sequence[float]) -> tuple[tuple[int, float], ...]:

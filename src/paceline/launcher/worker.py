@@ -31,9 +31,12 @@ from paceline.launcher.folder import RunFolder
 from paceline.launcher.orphan import die_with_parent
 from paceline.schema import check
 from paceline.strategy.contract import scaled_knobs
+from paceline.train.checkpoint.keeper import Wish
+from paceline.train.checkpoint.save import Place
 from paceline.train.loop import Training, train
 from paceline.train.memory import PeakMemory
 from paceline.train.record import EndRecord, Recorder
+from paceline.train.spec import TrainSpec
 from paceline.workload.profile import Profile
 from paceline.workload.virtual.device import Pace, VirtualDevice, blank_data
 from paceline.workload.virtual.model import Scales
@@ -83,6 +86,7 @@ def run(folder: RunFolder, rank: int, workers: int) -> None:
         workers=workers,
         device=device,
         unused_parameters=bool(settings["unused_parameters"]),
+        wish=wish_of(folder, settings, spec, rank, workers),
     )
     if virtual:
         training = on_virtual_device(training, folder.profile(), settings["emulation"])
@@ -92,6 +96,17 @@ def run(folder: RunFolder, rank: int, workers: int) -> None:
         recorder.write(EndRecord(memory.taken()))
     if rank == 0:
         _save_weights(runner.model, folder.path / "model.pt")
+
+
+def wish_of(folder: RunFolder, settings: Mapping[str, Any], spec: TrainSpec, rank: int, workers: int) -> Wish:
+    """Return what the job and the launcher say of checkpoints; each start of the workers is an attempt of its own."""
+    attempt = f"{int(settings.get('attempt', 0))}-{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
+    resume = settings.get("resume")
+    return Wish(
+        Place(folder.checkpoints, rank, workers, attempt, spec.keep),
+        spec.checkpoint_every,
+        folder.checkpoints / str(resume) if resume else None,
+    )
 
 
 def on_virtual_device(training: Training, profile: Profile, emulation: Mapping[str, Any]) -> Training:

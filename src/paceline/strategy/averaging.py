@@ -8,6 +8,8 @@ network        ------ average -----|
 
 from __future__ import annotations
 
+import contextlib
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,6 +28,8 @@ class Averaging:
         self._workers = workers
         self._time: TravelTime = travel_time(device)
         self._works: list[Any] = []
+        # Also when the process ends: an arrival in an interpreter that is gone would abort it.
+        weakref.finalize(self, _let_arrive, self._works, self._time)
 
     @property
     def under_way(self) -> bool:
@@ -38,7 +42,7 @@ class Averaging:
             flat.take()
         self._time.leave()
         # Sums, which every backend has.
-        self._works = [dist.all_reduce(flat.buffer, async_op=True) for flat in self._flats]
+        self._works.extend(dist.all_reduce(flat.buffer, async_op=True) for flat in self._flats)
         self._time.follow(self._works)
 
     def wait(self) -> None:
@@ -46,10 +50,18 @@ class Averaging:
         with self._time.waiting():
             for work in self._works:
                 work.wait()
-        self._works = []
+        self._works.clear()
         for flat in self._flats:
             flat.buffer.div_(self._workers)
 
     def seconds(self) -> tuple[float, float]:
         """Return (exposed, hidden) seconds of the last average that was waited for."""
         return self._time.seconds()
+
+
+def _let_arrive(works: Sequence[Any], time: TravelTime) -> None:
+    """Wait for what nobody waited for, unless it cannot come any more."""
+    if works:
+        with contextlib.suppress(RuntimeError), time.waiting():
+            for work in works:
+                work.wait()

@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
+from queue import SimpleQueue
 from typing import Any, Protocol
 
 import torch
@@ -41,16 +42,16 @@ class _HostTime:
 
     def __init__(self) -> None:
         self._left = self._exposed = self._hidden = 0.0
-        self._arrivals: list[float] = []
+        self._arrivals: SimpleQueue[float] = SimpleQueue()
+        self._awaited = 0
 
     def leave(self) -> None:
         self._left = time.perf_counter()
 
     def follow(self, works: Sequence[Any]) -> None:
-        arrivals: list[float] = []  # a list of its own: the note of an earlier one may come late
+        self._awaited = len(works)
         for work in works:
-            work.get_future().add_done_callback(lambda future: arrivals.append(time.perf_counter()))
-        self._arrivals = arrivals
+            work.get_future().add_done_callback(lambda future: self._arrivals.put(time.perf_counter()))
 
     @contextlib.contextmanager
     def waiting(self) -> Iterator[None]:
@@ -58,7 +59,9 @@ class _HostTime:
         yield
         ended = time.perf_counter()
         self._exposed = ended - began
-        arrived = min(max(self._arrivals, default=ended), ended)
+        # The backend's threads note arrivals, if a moment later: none of them may be left for an interpreter's end.
+        arrived = max((self._arrivals.get() for _ in range(self._awaited)), default=began)
+        self._awaited = 0
         self._hidden = max(min(arrived, began) - self._left, 0.0)
 
     def seconds(self) -> tuple[float, float]:

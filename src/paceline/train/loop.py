@@ -16,6 +16,7 @@ from paceline.errors import RunError
 from paceline.model.source import ModelSource
 from paceline.strategy.contract import Plan, Runner, RunSetting
 from paceline.strategy.registry import find_strategy
+from paceline.train.checkpoint.keeper import Keeper, Start, Wish
 from paceline.train.evaluate import evaluate
 from paceline.train.optimizer import set_rate, setting_of
 from paceline.train.record import EpochRecord, Recorder, StepRecord
@@ -38,6 +39,7 @@ class Training:
     device: torch.device
     unused_parameters: bool = False
     late: Callable[[], float] = float  # seconds in all that a virtual device was late; 0 of a real one
+    wish: Wish | None = None  # for checkpoints
 
     @property
     def global_batch(self) -> int:
@@ -53,14 +55,19 @@ def train(training: Training, recorder: Recorder) -> Runner:
     schedule = schedule_for(spec, training.global_batch, training.workers, steps)
     runner, optimizer = prepare(training, steps)
     last = min(schedule.steps, spec.steps or schedule.steps)
-    step = 0
-    for epoch in range(spec.epochs):
-        if step >= last:
-            break
-        seconds, step = _epoch(training, recorder, runner, optimizer, schedule, epoch, step, last)
-        if step >= last:
-            runner.finish()
-        recorder.write(_validated(training, runner, epoch, seconds))
+    with keeper_of(training, recorder, runner, optimizer, steps) as keeper:
+        start = keeper.start(lambda start: rehearse(training, runner, start, steps))
+        step = start.step
+        if step:
+            set_rate(optimizer, learning_rate(schedule, step - 1))
+        for epoch in range(step // steps, spec.epochs):
+            if step >= last:
+                break
+            seconds, step = _epoch(training, recorder, runner, optimizer, schedule, epoch, step, last, keeper, start)
+            if step >= last:
+                runner.finish()
+            recorder.write(_validated(training, runner, epoch, seconds))
+            keeper.epoch_ended(step)
     return runner
 
 
@@ -112,6 +119,32 @@ def zero_last_norms(model: torch.nn.Module) -> None:
             torch.nn.init.zeros_(weight)
 
 
+def keeper_of(
+    training: Training, recorder: Recorder, runner: Runner, optimizer: torch.optim.Optimizer, epoch_steps: int
+) -> Keeper:
+    """Return what keeps the training's checkpoints."""
+    return Keeper(
+        training.wish,
+        runner,
+        optimizer,
+        training.device,
+        epoch_steps=epoch_steps,
+        global_batch=training.global_batch,
+        strategy=training.plan.strategy,
+        before=recorder.flush,
+    )
+
+
+def rehearse(training: Training, runner: Runner, start: Start, epoch_steps: int) -> None:
+    """Show a runner that asks for it the batch to begin with, before the state is loaded."""
+    showing = getattr(runner, "rehearse", None)
+    epoch, inside = divmod(start.step, epoch_steps)
+    order = epoch_order(len(training.data.train), training.spec.seed, epoch)
+    part = next(shard(order, training.global_batch, training.workers, training.rank, inside), None)
+    if showing is not None and part is not None:
+        showing(*training.data.train.batch(part.indices), len(part.indices) / part.global_count)
+
+
 def _epoch(
     training: Training,
     recorder: Recorder,
@@ -121,11 +154,15 @@ def _epoch(
     epoch: int,
     step: int,
     last: int,
+    keeper: Keeper,
+    start: Start,
 ) -> tuple[float, int]:
-    """Train one epoch, or what is left of the run; return its seconds and the next step's number."""
+    """Train one epoch, or what is left of it or of the run; return its seconds and the next step's number."""
     order = epoch_order(len(training.data.train), training.spec.seed, epoch)
-    shards = shard(order, training.global_batch, training.workers, training.rank)
-    began = before = time.perf_counter()
+    inside = step - epoch * schedule.steps_per_epoch
+    shards = shard(order, training.global_batch, training.workers, training.rank, inside)
+    before = time.perf_counter()
+    began = before - (start.epoch_seconds if inside else 0.0)
     late = training.late()
     with Loader(training.data.train, shards) as loader:
         for part, inputs, targets, wait in loader:
@@ -143,7 +180,7 @@ def _epoch(
                 )
             recorder.write(
                 StepRecord(
-                    step=step,
+                    step=step + start.shift,
                     epoch=epoch,
                     samples=len(part.indices),
                     share=share,
@@ -159,6 +196,7 @@ def _epoch(
             before = now
             late = training.late()
             step += 1
+            keeper.stepped(step, before - began)
     return time.perf_counter() - began, step
 
 

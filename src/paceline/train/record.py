@@ -47,8 +47,21 @@ class EndRecord:
     memory_bytes: int
 
 
-Record = StepRecord | EpochRecord | EndRecord
-_EVENTS: Mapping[str, type[Record]] = {"step": StepRecord, "epoch": EpochRecord, "end": EndRecord}
+@dataclass(frozen=True, slots=True)
+class ResumeRecord:
+    """The run went on from a checkpoint: what was written before of this step and epoch, and of later ones, is void."""
+
+    step: int
+    epoch: int
+
+
+Record = StepRecord | EpochRecord | EndRecord | ResumeRecord
+_EVENTS: Mapping[str, type[Record]] = {
+    "step": StepRecord,
+    "epoch": EpochRecord,
+    "end": EndRecord,
+    "resume": ResumeRecord,
+}
 
 
 class Recorder:
@@ -65,7 +78,7 @@ class Recorder:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._flush()
+        self.flush()
         self._file.close()
 
     def write(self, record: Record) -> None:
@@ -73,16 +86,45 @@ class Recorder:
         event = next(name for name, kind in _EVENTS.items() if isinstance(record, kind))
         self._lines.append(json.dumps({"event": event, **asdict(record)}, allow_nan=False) + "\n")
         if event != "step" or time.monotonic() - self._flushed > _FLUSH_SECONDS:
-            self._flush()
+            self.flush()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Let readers see all records, which then outlive this process."""
         self._file.write("".join(self._lines).encode())
         self._lines.clear()
         self._flushed = time.monotonic()
 
 
 def read_records(path: Path) -> Iterator[Record]:
-    """Yield the records of a worker's file; a last line that a crash cut short is left out."""
+    """Yield the records of a worker's file that count; a last line that a crash cut short is left out.
+
+    Where a run was resumed from a checkpoint, the steps that it repeats count as they were repeated.
+    """
+    counting: list[Record] = []
+    for record in _all_records(path):
+        if isinstance(record, ResumeRecord):
+            counting = [before for before in counting if _stands(before, record)]
+        else:
+            counting.append(record)
+    yield from counting
+
+
+def supersede(path: Path, resume: ResumeRecord) -> None:
+    """Mark in a worker's file from where on what it says is void, behind the last whole line."""
+    with path.open("r+b") as file:
+        content = file.read()
+        file.truncate(content.rfind(b"\n") + 1)
+    with Recorder(path) as recorder:
+        recorder.write(resume)
+
+
+def _stands(record: Record, resume: ResumeRecord) -> bool:
+    if isinstance(record, StepRecord):
+        return record.step < resume.step
+    return isinstance(record, EpochRecord) and record.epoch < resume.epoch
+
+
+def _all_records(path: Path) -> Iterator[Record]:
     with path.open(encoding="utf-8") as file:
         for line in file:
             if not line.endswith("\n"):

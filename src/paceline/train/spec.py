@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, ValidationError, model_validator
-from pydantic_core import InitErrorDetails
+from pydantic import Field, model_validator
 
-from paceline.schema import Count, NonNegative, Positive, Section
+from paceline.schema import Count, NonNegative, Positive, Section, wrong_key
+from paceline.train.checkpoint.interval import parse_interval
 from paceline.workload.optimizer import OptimizerName
 
 # TOML writes a list where the value holds a tuple: frozen, and equal to another with the same epochs.
@@ -32,6 +32,8 @@ class TrainSpec(Section):
     steps: Count | None = None
     precision: Literal["fp32", "bf16", "fp16", "fp64"] = "fp32"
     seed: Annotated[int, Field(ge=0, lt=1 << 63)] = 0
+    checkpoint_every: str | None = None  # "500 steps", "1 epoch"
+    keep: Annotated[int, Field(ge=1, le=1000)] = 3  # checkpoints
 
     optimizer: OptimizerName = "sgd"
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.0
@@ -60,6 +62,11 @@ class TrainSpec(Section):
     @model_validator(mode="after")
     def _agree(self) -> Self:
         """Refuse keys that contradict each other, naming the one to change."""
+        if self.checkpoint_every is not None:
+            try:
+                parse_interval(self.checkpoint_every)
+            except ValueError as error:
+                raise wrong_key("checkpoint_every", self.checkpoint_every, str(error)) from None
         for wrong, key, what in (
             (
                 self.max_global_batch is not None and (self.global_batch or 0) > self.max_global_batch,
@@ -113,9 +120,5 @@ class TrainSpec(Section):
             ),
         ):
             if wrong:
-                # A validation error of its own keeps the key, where a ValueError would lose it.
-                details = InitErrorDetails(
-                    type="value_error", loc=(key,), input=getattr(self, key), ctx={"error": ValueError(what)}
-                )
-                raise ValidationError.from_exception_data("train", [details])
+                raise wrong_key(key, getattr(self, key), what)
         return self

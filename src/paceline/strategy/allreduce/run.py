@@ -83,6 +83,16 @@ class OverlappedRunner(Runner):
         setting.optimizer.step()
         return float(loss)
 
+    def rehearse(self, inputs: torch.Tensor, targets: torch.Tensor, share: float) -> None:
+        """Go through a batch and forget it, so that DDP forms its buckets by the order in which gradients come.
+
+        It does so at its second forward. A run that is resumed would otherwise send its first step in other buckets
+        than the run that was not interrupted, and from three workers on add up its gradients in another order.
+        """
+        for some, wanted in split(inputs, targets, self._batch)[:1]:
+            forward_backward(self._setting, self.module, some, wanted, share)
+        self._setting.optimizer.zero_grad(set_to_none=True)
+
     def exposed_seconds(self) -> float:
         """Return what DDP measured between the end of the backward's compute and the end of the last bucket."""
         return exposed_seconds(self.module)

@@ -3,7 +3,7 @@
 Gradients become ready from the last layer to the first. Large ones are cut, small neighbours packed:
 
     layers        [ 10 | 1 | 1 | 5 ]  MB, partitions of 4 MB, ready from the right
-    partitions      5 4 3  2  2  1 0      0 is ready first; of those that wait, the front-most layer's goes first
+    partitions      5 4 3  2  2  1 0      0 is ready first; of those that wait, the front-most goes first
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from paceline.workload.workload import Workload
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Bytes of the gradients of layers ``first`` to ``last``, both included; ready after the backward of ``first``."""
+    """Bytes of the gradients of layers ``first`` to ``last``, both included; ready with ``first``'s backward."""
 
     first: int
     last: int

@@ -23,7 +23,7 @@ class ParameterServer(Unlaunched):
         "helpers": 0,
         "partition_mb": 4.0,
         "credit_mb": 16.0,
-        "switch_size": 0,  # devices that aggregate on their own links before the CPU does; 0: those under each switch
+        "switch_size": 0,  # devices that aggregate on links of their own; 0: as the host's switches say
         "roots": "auto",
         "async": False,
         "servers": 0,  # hosts that run a server; 0: all of them
