@@ -51,6 +51,8 @@ JOB_KEYS = {
     "train.steps": WHOLE,
     "train.precision": TEXT,
     "train.seed": WHOLE,
+    "train.checkpoint_every": TEXT,
+    "train.keep": WHOLE,
     "train.optimizer": TEXT,
     "train.momentum": NUMBER,
     "train.nesterov": FLAG,

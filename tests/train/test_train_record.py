@@ -1,6 +1,6 @@
 import pytest
 
-from paceline.train.record import EpochRecord, Recorder, StepRecord, read_records
+from paceline.train.record import EpochRecord, Recorder, ResumeRecord, StepRecord, read_records, supersede
 
 
 def step(number: int = 0, loss: float = 0.5) -> StepRecord:
@@ -72,3 +72,32 @@ def test_no_number_that_json_lacks_is_written(tmp_path):
     with Recorder(tmp_path / "worker.jsonl") as recorder, pytest.raises(ValueError):
         recorder.write(step(loss=float("nan")))
     assert list(read_records(tmp_path / "worker.jsonl")) == []
+
+
+def test_what_a_resumed_run_repeats_counts_as_it_was_repeated(tmp_path):
+    path = tmp_path / "worker-0.jsonl"
+
+    def write(steps, loss):
+        with Recorder(path) as recorder:
+            for number in steps:
+                recorder.write(StepRecord(number, number // 3, 4, 1.0, loss, 0.1, 1.0, 0.0, 0.0))
+                if number % 3 == 2:
+                    recorder.write(EpochRecord(number // 3, loss, None, None, None))
+
+    write(range(8), 1.0)
+    with path.open("a") as file:
+        file.write('{"event": "step", "step": 8, "epo')
+    supersede(path, ResumeRecord(step=5, epoch=1))
+    write(range(5, 9), 2.0)
+    found = list(read_records(path))
+    steps = [(record.step, record.loss) for record in found if isinstance(record, StepRecord)]
+    assert steps == [(number, 1.0 if number < 5 else 2.0) for number in range(9)]
+    assert [(r.epoch, r.seconds) for r in found if isinstance(r, EpochRecord)] == [(0, 1.0), (1, 2.0), (2, 2.0)]
+
+
+def test_a_file_that_died_before_its_first_line_can_be_marked_too(tmp_path):
+    path = tmp_path / "worker-0.jsonl"
+    path.write_text('{"eve')
+    supersede(path, ResumeRecord(step=0, epoch=0))
+    assert list(read_records(path)) == []
+    assert path.read_text().count("\n") == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from paceline.errors import RunError
@@ -36,6 +37,8 @@ def read_history(folder: RunFolder, workers: int, time_scale: float = 1.0) -> Hi
                 memory_bytes = max(memory_bytes, record.memory_bytes)
             elif rank == 0 and isinstance(record, EpochRecord):
                 epochs.append(replace(record, seconds=record.seconds / time_scale))
+    for step in [step for step, parts in taken.items() if not _whole(parts.values())]:
+        del taken[step]  # a worker ended before it had written it
     today = set(range(workers))
     together = [step for step in sorted(taken) if taken[step].keys() == today]
     if not together:
@@ -46,6 +49,10 @@ def read_history(folder: RunFolder, workers: int, time_scale: float = 1.0) -> Hi
         epochs=epochs,
         memory_bytes=memory_bytes,
     )
+
+
+def _whole(parts: Iterable[StepRecord]) -> bool:
+    return sum(record.share for record in parts) > 1 - 1e-6
 
 
 def _unscaled(record: StepRecord, time_scale: float) -> StepRecord:
