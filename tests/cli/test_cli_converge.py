@@ -1,11 +1,13 @@
 """paceline converge: the object that scripts rely on, the words, the store, and going on after Ctrl-C."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
 import time
+
+import pytest
+import torch
 
 from paceline.cli.main import run
 from paceline.store.database import Store
@@ -63,26 +65,27 @@ def test_mistakes_are_sentences(desk, capsys):
         assert what in capsys.readouterr().err
 
 
-def test_after_an_interruption_the_same_command_goes_on(desk):
-    program = "import sys; from paceline.cli.main import main; main(sys.argv[1:])"
-    words = [sys.executable, "-c", program, "converge", *DASGD, "-s", "train.epochs=400", "-n", "4", "--json"]
-    task = subprocess.Popen(
-        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
-    )
-    deadline = time.monotonic() + 60
-    while not (found := list(desk.glob("runs/converge/*/state.pt"))) and time.monotonic() < deadline:
-        time.sleep(0.05)
+def interrupted(words, until):
+    """Start a command, press Ctrl-C once something holds, and return its code and what it said."""
+    task = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while not until() and task.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
     task.send_signal(signal.SIGINT)
     _, err = task.communicate(timeout=60)
-    assert task.returncode == 130 and "the same command goes on" in err
-    import torch
+    return task.returncode, err
 
-    state = torch.load(found[0], weights_only=True)
-    assert 0 < state["step"] < 400 * 51 and state["weights"].shape[0] == 4
-    again = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(5)
-    again.send_signal(signal.SIGINT)
-    again.communicate(timeout=60)
-    later = torch.load(found[0], weights_only=True)
-    assert again.returncode == 130 and later["step"] > state["step"]
+
+@pytest.mark.slow
+def test_after_an_interruption_the_same_command_goes_on(desk):
+    program = "import sys; from paceline.cli.main import main; main(sys.argv[1:])"
+    words = [sys.executable, "-c", program, "converge", *DASGD, "-s", "train.epochs=4000", "-n", "4", "--json"]
+    code, err = interrupted(words, lambda: list(desk.glob("runs/converge/*/state.pt")))
+    assert code == 130 and "the same command goes on" in err
+    (path,) = desk.glob("runs/converge/*/state.pt")
+    state, written = torch.load(path, weights_only=True), path.stat().st_mtime_ns
+    assert 0 < state["step"] < 4000 * 51 and state["weights"].shape[0] == 4
+    code, _ = interrupted(words, lambda: path.stat().st_mtime_ns != written)
+    later = torch.load(path, weights_only=True)
+    assert code == 130 and later["step"] > state["step"]
     assert json.loads(later["points"])[0] == json.loads(state["points"])[0]

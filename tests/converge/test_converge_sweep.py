@@ -63,6 +63,7 @@ def test_cells_that_are_done_are_not_done_again(tmp_path, monkeypatch):
     assert again == first and heard == [(2, 2)]
 
 
+@pytest.mark.slow
 def test_cells_in_processes_are_the_same(tmp_path):
     one, _ = swept(order(tmp_path / "one", "plan.tau=1,2"))
     two, heard = swept(order(tmp_path / "two", "plan.tau=1,2"), processes=2)

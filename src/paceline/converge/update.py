@@ -52,7 +52,7 @@ class Updates:
             gradient = gradient.add(weights, alpha=setting.weight_decay)
         if setting.momentum:
             momentum = self.state["momentum"][span]
-            momentum.mul_(setting.momentum).add_(gradient)
+            torch.add(gradient, momentum, alpha=setting.momentum, out=momentum)  # one pass over memory, not two
             gradient = gradient.add(momentum, alpha=setting.momentum) if setting.nesterov else momentum
         weights.add_(gradient, alpha=-lr)
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from paceline.converge.batched.conv import Pair, conv2d
+from paceline.converge.batched.linear import linear
 from paceline.converge.batched.norm import batch_norm
 
 # (module, its parameters, its buffers, input) -> output; all tensors begin with [workers, ...].
@@ -27,10 +28,7 @@ def _folded(module: nn.Module, parameters: Mapping[str, Tensor], buffers: Mappin
 
 
 def _linear(module: nn.Linear, parameters: Mapping[str, Tensor], buffers: Mapping[str, Tensor], x: Tensor) -> Tensor:
-    flat = x.flatten(1, -2)
-    matrix = parameters["weight"].transpose(1, 2)
-    out = torch.baddbmm(parameters["bias"].unsqueeze(1), flat, matrix) if "bias" in parameters else flat @ matrix
-    return out.view(*x.shape[:-1], -1)
+    return linear(x.flatten(1, -2), parameters["weight"], parameters.get("bias")).view(*x.shape[:-1], -1)
 
 
 def _conv2d(module: nn.Conv2d, parameters: Mapping[str, Tensor], buffers: Mapping[str, Tensor], x: Tensor) -> Tensor:
