@@ -12,7 +12,9 @@ from paceline.data.source import DataSource
 from paceline.model.source import ModelSource
 from paceline.model.spec import InputSpec, TargetSpec
 from paceline.strategy.registry import make_plan
+from paceline.train.optimizer import set_rate, setting_of
 from paceline.train.schedule import learning_rate, schedule_for
+from paceline.train.smoothing import smoothed
 from paceline.train.spec import TrainSpec
 
 SHAPE, CLASSES = (2, 6, 6), 3
@@ -98,11 +100,8 @@ class Reference:
         for _ in range(self.workers):
             torch.manual_seed(spec.seed)
             self.models.append(made.source.build().double().train())
-            kind = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[spec.optimizer]
-            more = {"momentum": spec.momentum, "nesterov": spec.nesterov} if spec.optimizer == "sgd" else {}
-            self.optimizers.append(
-                kind(self.models[-1].parameters(), lr=spec.lr, weight_decay=spec.weight_decay, **more)
-            )
+            self.optimizers.append(setting_of(spec).make(self.models[-1]))
+        self.loss = smoothed(made.source.loss, spec.label_smoothing)
 
     def steps(self):
         """Yield the number of every step with its learning rate and the workers' shards."""
@@ -116,11 +115,10 @@ class Reference:
     def local(self, worker, part, lr):
         """A local optimizer step on the worker's own batch."""
         optimizer = self.optimizers[worker]
-        for group in optimizer.param_groups:
-            group["lr"] = lr
+        set_rate(optimizer, lr, correct=self.spec.momentum_correction)
         optimizer.zero_grad()
         inputs, targets = self.samples.batch(part.indices)
-        loss = nn.functional.cross_entropy(self.models[worker](inputs), targets)
+        loss = self.loss(self.models[worker](inputs), targets)
         assert math.isfinite(float(loss.detach()))
         loss.backward()
         optimizer.step()

@@ -32,7 +32,7 @@ def delayed(made, tau, delay, xi, start=0):
     return plain
 
 
-def outer(made, tau, name):
+def outer(made, tau, name, rate, keep):
     """SlowMo and DiLoCo: anchor, average, slow move."""
     plain = Reference(made)
     anchor = vector(plain.models[0])
@@ -43,12 +43,12 @@ def outer(made, tau, name):
         if step % tau < tau - 1:
             continue
         if name == "slowmo":
-            memory = 0.5 * memory + (anchor - plain.mean()) / lr
-            anchor = anchor - lr * memory
+            memory = keep * memory + (anchor - plain.mean()) / lr
+            anchor = anchor - rate * lr * memory
         else:
             gradient = anchor - plain.mean()
-            memory = 0.9 * memory + gradient
-            anchor = anchor - 0.7 * (gradient + 0.9 * memory)
+            memory = keep * memory + gradient
+            anchor = anchor - rate * (gradient + keep * memory)
         for model in plain.models:
             write(model, anchor)
     return plain
@@ -68,9 +68,21 @@ def test_dasgd_is_its_pseudo_code(delay, xi):
     agree(run(made), delayed(made, 3, delay, xi))
 
 
-@pytest.mark.parametrize(
-    "recipe", [{}, {"nesterov": True}, {"optimizer": "adam", "momentum": 0.0}, {"optimizer": "adamw", "momentum": 0.0}]
-)
+RECIPES = {
+    "sgd": {},
+    "nesterov": {"nesterov": True},
+    "adam": {"optimizer": "adam", "momentum": 0.0},
+    "adamw": {"optimizer": "adamw", "momentum": 0.0, "decay_norm_and_bias": False},
+    "lars": {"optimizer": "lars", "trust": 0.1},
+    "lamb": {"optimizer": "lamb", "momentum": 0.0},
+    "clipped": {"clip_norm": 0.3},
+    "smoothed": {"label_smoothing": 0.1},
+    "uncorrected": {"momentum_correction": False, "lr_min": 0.01},
+    "plain": {"momentum": 0.0, "weight_decay": 0.0},
+}
+
+
+@pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
 def test_localsgd_is_its_pseudo_code_with_every_optimizer(recipe):
     made = setting("localsgd", tau=4, **recipe)
     agree(run(made), delayed(made, 4, 0, 0.0))
@@ -86,10 +98,12 @@ def test_post_local_averages_every_step_until_its_epoch():
     agree(run(made), delayed(made, 4, 0, 0.0, start=run(made, 0).epoch_steps))
 
 
-@pytest.mark.parametrize("name", ["slowmo", "diloco"])
-def test_outer_optimizers(name):
+@pytest.mark.parametrize("name,rate,keep", [("slowmo", 1.0, 0.5), ("diloco", 0.7, 0.9)])
+def test_outer_optimizers(name, rate, keep):
     made = setting("localsgd", tau=3, outer=name, lr=0.02, lr_min=0.005)
-    agree(run(made), outer(made, 3, name))
+    agree(run(made), outer(made, 3, name, rate, keep))
+    made = setting("localsgd", tau=3, outer=name, lr=0.02, lr_min=0.005, outer_lr=0.9, outer_momentum=0.3)
+    agree(run(made), outer(made, 3, name, 0.9, 0.3))
 
 
 def test_a_share_of_one_never_synchronises():

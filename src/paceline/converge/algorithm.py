@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
@@ -12,7 +13,16 @@ from paceline.converge.crew import Crew, Part, StepBatch
 from paceline.converge.noise import GradientNorms
 from paceline.converge.outer import Outer, make_outer
 from paceline.converge.update import Updates
+from paceline.strategy.contract import Knob
 from paceline.workload.optimizer import OptimizerSetting
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How weights are updated, whatever the algorithm; ``correct`` is momentum correction when the rate moves."""
+
+    optimizer: OptimizerSetting
+    correct: bool = True
 
 
 class Algorithm(Protocol):
@@ -35,11 +45,18 @@ class Algorithm(Protocol):
         ...
 
 
+def make_updates(crew: Crew, recipe: Recipe, weights: Tensor) -> Updates:
+    """Return an optimizer of rows of weights."""
+    return Updates(recipe.optimizer, weights, crew.people.trained, correct=recipe.correct)
+
+
 def own_batches(crew: Crew, updates: Updates, batch: StepBatch, lr: float, step: int) -> Tensor:
     """Let every worker take a step of its own optimizer on its own batch; return the losses."""
 
+    updates.rate(lr)
+
     def take(part: Part) -> None:
-        updates.apply(part.first, part.last, part.gradients, lr, step)
+        updates.apply(part.first, part.last, part.gradients, step)
 
     return crew.each(batch, take)
 
@@ -47,9 +64,9 @@ def own_batches(crew: Crew, updates: Updates, batch: StepBatch, lr: float, step:
 class Synchronous:
     """One set of weights; the gradients of all workers' batches, each sample weighing the same, make one update."""
 
-    def __init__(self, crew: Crew, optimizer: OptimizerSetting) -> None:
+    def __init__(self, crew: Crew, recipe: Recipe) -> None:
         self._crew = crew
-        self._updates = Updates(optimizer, crew.people.weights, crew.people.trained)
+        self._updates = make_updates(crew, recipe, crew.people.weights)
         self.norms: list[GradientNorms] = []  # of the steps in which all workers had equally many samples
 
     def step(self, batch: StepBatch, lr: float, step: int) -> Tensor:
@@ -74,7 +91,8 @@ class Synchronous:
         if batch.even and len(batch.counts) > 1:
             large = sum(float(g.square().sum()) for g in total if g is not None)
             self.norms.append(GradientNorms(sum(squares) / len(batch.counts), large))
-        self._updates.apply(0, 1, [None if g is None else g.unsqueeze(0) for g in total], lr, step)
+        self._updates.rate(lr)
+        self._updates.apply(0, 1, [None if g is None else g.unsqueeze(0) for g in total], step)
         return losses
 
     def answer(self) -> Tensor:
@@ -111,24 +129,21 @@ class Averaging:
     def __init__(
         self,
         crew: Crew,
-        optimizer: OptimizerSetting,
-        tau: int,
-        delay: int = 0,
-        xi: float = 0.0,
+        recipe: Recipe,
+        knobs: Mapping[str, Knob],
         start: int = 0,
-        outer: str = "none",
     ) -> None:
-        self._crew = crew
-        self._tau, self._delay, self._xi, self._start, self._outer_name = tau, delay, xi, start, outer
+        self._crew, self._knobs, self._start = crew, knobs, start
+        self._tau, self._delay, self._xi = int(knobs["tau"]), int(knobs.get("delay", 0)), float(knobs.get("xi", 0.0))
         self._weights = crew.people.weights
-        self._updates = Updates(optimizer, self._weights, crew.people.trained)
+        self._updates = make_updates(crew, recipe, self._weights)
         self._outer: Outer | None = None
         self._average: Tensor | None = None  # on its way
 
     def step(self, batch: StepBatch, lr: float, step: int) -> Tensor:
         """Take local steps, and whatever the place in the round asks for."""
         if step >= self._start and self._outer is None:
-            self._outer = make_outer(self._outer_name, self._mean())
+            self._outer = make_outer(self._knobs, self._mean())
         losses = own_batches(self._crew, self._updates, batch, lr, step)
         if step < self._start:
             self._weights.copy_(self._mean().expand_as(self._weights))
@@ -157,8 +172,8 @@ class Averaging:
             self._weights.copy_(average.expand_as(self._weights))
 
     def answer(self) -> Tensor:
-        """Return the average of the workers."""
-        return self._mean()
+        """Return the average of the workers; of those that never meet there is none, and worker 0 stands for them."""
+        return self._mean() if self._xi < 1 else self._weights[0]
 
     def state(self) -> dict[str, Tensor]:
         """Return the optimizers' states and the average on its way."""
@@ -174,7 +189,7 @@ class Averaging:
         for name, value in self._updates.state.items():
             value.copy_(state[name])
         if "outer" in state:
-            self._outer = make_outer(self._outer_name, self._mean())
+            self._outer = make_outer(self._knobs, self._mean())
             for name, value in self._outer.state.items():
                 value.copy_(state[f"outer {name}"])
         self._average = state.get("average")
@@ -189,10 +204,10 @@ class AsynchronousServer:
     N - 1 updates old. Every push is applied in full, so a step of all workers moves the weights N times.
     """
 
-    def __init__(self, crew: Crew, optimizer: OptimizerSetting) -> None:
+    def __init__(self, crew: Crew, recipe: Recipe) -> None:
         self._crew = crew
         self._weights = crew.people.weights
-        self._updates = Updates(optimizer, self._weights, crew.people.trained)
+        self._updates = make_updates(crew, recipe, self._weights)
         self._server = self._weights[0].clone()
 
     def step(self, batch: StepBatch, lr: float, step: int) -> Tensor:

@@ -6,20 +6,20 @@
     slowmo    u <- beta u + (x - a) / lr;  x <- x - alpha lr u                       (Wang et al. 2019)
     diloco    g = x - a;  u <- mu u + g;  x <- x - eta (g + mu u)                     (Douillard et al. 2023)
 
-``lr`` is the rate of the round's last step. Constants are those of the papers and of fairscale.
+``lr`` is the rate of the round's last step. alpha and eta are the plan's ``outer_lr``, beta and mu its
+``outer_momentum``; as the runtime has it (:mod:`paceline.strategy.localsgd.outer`), on rows of weights.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
-SLOW_MOMENTUM = 0.5  # beta
-SLOW_RATE = 1.0  # alpha
-OUTER_MOMENTUM = 0.9  # mu
-OUTER_RATE = 0.7  # eta
+from paceline.strategy.contract import Knob
+from paceline.strategy.localsgd.plan import outer_constants
 
 
 class Outer(Protocol):
@@ -46,34 +46,38 @@ class NoOuter:
 class SlowMo:
     """Momentum over rounds, in units of the learning rate."""
 
-    def __init__(self, start: Tensor) -> None:
-        self.state = {"anchor": start.clone(), "slow momentum": torch.zeros_like(start)}
+    def __init__(self, start: Tensor, alpha: float, beta: float) -> None:
+        self._alpha, self._beta = alpha, beta
+        self.state = {"anchor": start.clone(), "momentum": torch.zeros_like(start)}
 
     def step(self, average: Tensor, lr: float) -> Tensor:
         """Move the anchor by the slow momentum and return it."""
-        anchor, slow = self.state["anchor"], self.state["slow momentum"]
-        slow.mul_(SLOW_MOMENTUM)
+        anchor, slow = self.state["anchor"], self.state["momentum"]
+        slow.mul_(self._beta)
         if lr > 0:  # at a rate of 0 nobody has moved
             slow.add_(anchor - average, alpha=1 / lr)
-        return anchor.add_(slow, alpha=-SLOW_RATE * lr)
+        return anchor.add_(slow, alpha=-self._alpha * lr)
 
 
 class DiLoCo:
     """Nesterov momentum over rounds."""
 
-    def __init__(self, start: Tensor) -> None:
-        self.state = {"anchor": start.clone(), "outer momentum": torch.zeros_like(start)}
+    def __init__(self, start: Tensor, eta: float, mu: float) -> None:
+        self._eta, self._mu = eta, mu
+        self.state = {"anchor": start.clone(), "momentum": torch.zeros_like(start)}
 
     def step(self, average: Tensor, lr: float) -> Tensor:
         """Move the anchor by the outer gradient with momentum and return it."""
-        anchor, momentum = self.state["anchor"], self.state["outer momentum"]
+        anchor, momentum = self.state["anchor"], self.state["momentum"]
         gradient = anchor - average
-        momentum.mul_(OUTER_MOMENTUM).add_(gradient)
-        return anchor.sub_(gradient.add_(momentum, alpha=OUTER_MOMENTUM), alpha=OUTER_RATE)
+        momentum.mul_(self._mu).add_(gradient)
+        return anchor.sub_(gradient.add_(momentum, alpha=self._mu), alpha=self._eta)
 
 
-def make_outer(name: str, start: Tensor) -> Outer:
-    """Return an outer optimizer that starts from weights."""
-    if name == "slowmo":
-        return SlowMo(start)
-    return DiLoCo(start) if name == "diloco" else NoOuter()
+def make_outer(knobs: Mapping[str, Knob], start: Tensor) -> Outer:
+    """Return the outer optimizer that a plan's knobs ask for; it starts from the given weights."""
+    name = knobs.get("outer", "none")
+    if name == "none":
+        return NoOuter()
+    rate, momentum = outer_constants(knobs)
+    return SlowMo(start, rate, momentum) if name == "slowmo" else DiLoCo(start, rate, momentum)

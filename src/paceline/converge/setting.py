@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ from paceline.data.source import DataSource
 from paceline.errors import FileError
 from paceline.model.source import ModelSource
 from paceline.strategy.contract import Plan
+from paceline.train.smoothing import smoothed
 from paceline.train.spec import TrainSpec
 
 if TYPE_CHECKING:
@@ -45,6 +46,13 @@ class Setting:
     def passes(self) -> int:
         """Batches that a worker adds up before it updates."""
         return int(self.plan.knobs.get("accumulate", 1))
+
+    @property
+    def trained(self) -> ModelSource:
+        """The model with the loss that it trains with; validation has the plain one."""
+        if not self.spec.label_smoothing:
+            return self.source
+        return replace(self.source, loss_function=smoothed(self.source.loss, self.spec.label_smoothing))
 
     @property
     def global_batch(self) -> int:

@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from paceline.converge.algorithm import Algorithm, AsynchronousServer, Averaging, Synchronous
+from paceline.converge.algorithm import Algorithm, AsynchronousServer, Averaging, Recipe, Synchronous
 from paceline.converge.checkpoint import Checkpoint, drop_checkpoint, load_checkpoint, save_checkpoint
 from paceline.converge.choose import as_model_type, choose
 from paceline.converge.convergence import Convergence, EpochPoint
@@ -28,8 +28,8 @@ from paceline.data.shard import epoch_order, shard
 from paceline.errors import RunError
 from paceline.train.evaluate import evaluate
 from paceline.train.loop import epoch_steps, zero_last_norms
+from paceline.train.optimizer import setting_of
 from paceline.train.schedule import Schedule, learning_rate, schedule_for
-from paceline.workload.optimizer import OptimizerSetting
 from paceline.workload.precision import model_dtype
 
 _SAVE_EVERY = 60.0  # seconds of work that a killed simulation may lose
@@ -68,7 +68,7 @@ class Simulation:
         spec, name = setting.spec, setting.plan.strategy
         self.setting = setting
         model = _model(setting)
-        self.optimizer = OptimizerSetting(spec.optimizer, spec.lr, spec.momentum, spec.weight_decay, spec.nesterov)
+        self.recipe = Recipe(setting_of(spec), spec.momentum_correction)
         stale = name == "pipedream"
         self.shared = name in SYNCHRONOUS and not setting.plan.knobs.get("async", False)
         self.epoch_steps = epoch_steps(len(setting.data.train), setting.global_batch, setting.workers)
@@ -78,7 +78,7 @@ class Simulation:
             from dataclasses import replace
 
             setting = replace(setting, formulation=formulation)
-        chosen = choose(setting, model, self.optimizer, 1 if stale else setting.workers)
+        chosen = choose(setting, model, self.recipe.optimizer, 1 if stale else setting.workers)
         self.formulation = chosen.formulation.name
         self.how = str(chosen)
         self.people = Population(model, 1 if stale else setting.workers, shared=self.shared)
@@ -88,26 +88,26 @@ class Simulation:
 
     def _algorithm(self) -> tuple[Algorithm, str]:
         """Return the plan's algorithm, and its name in words."""
-        knobs, crew, optimizer = self.setting.plan.knobs, self.crew, self.optimizer
+        knobs, crew, recipe = self.setting.plan.knobs, self.crew, self.recipe
         match self.setting.plan.strategy:
             case "localsgd":
                 tau, start, outer = int(knobs["tau"]), int(knobs["start"]), str(knobs["outer"])
                 late = f", each step for the first {start} epochs" if start else ""
                 words = f"weights averaged every {tau} steps{late}" + (f", outer {outer}" if outer != "none" else "")
-                return Averaging(crew, optimizer, tau, start=start * self.epoch_steps, outer=outer), words
+                return Averaging(crew, recipe, knobs, start * self.epoch_steps), words
             case "dasgd":
                 tau, delay, xi = int(knobs["tau"]), int(knobs["delay"]), float(knobs["xi"])
                 words = f"weights averaged every {tau} steps, merged {delay} steps later, {xi:g} of the own kept"
-                return Averaging(crew, optimizer, tau, delay, xi), words
+                return Averaging(crew, recipe, knobs), words
             case "pipedream":
                 delays, stages = delays_of(self.setting, [place.name for place in self.people.places])
                 words = f"{stages} stages, gradients of weights up to {max(delays, default=0)} updates old"
-                return Stale(crew, optimizer, delays), words
+                return Stale(crew, recipe, delays), words
             case "ps" if knobs["async"]:
                 old = self.setting.workers - 1
-                return AsynchronousServer(crew, optimizer), f"asynchronous server, gradients {old} updates old"
+                return AsynchronousServer(crew, recipe), f"asynchronous server, gradients {old} updates old"
             case _:
-                return Synchronous(crew, optimizer), "synchronous"
+                return Synchronous(crew, recipe), "synchronous"
 
     def batches(self, epoch: int, first_step: int = 0) -> Iterator[StepBatch]:
         """Yield an epoch's global batches from one of its steps on, worker after worker."""

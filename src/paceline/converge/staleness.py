@@ -13,19 +13,18 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from paceline.converge.algorithm import Recipe, make_updates
 from paceline.converge.crew import Crew, Part, StepBatch
 from paceline.converge.setting import Setting
-from paceline.converge.update import Updates
 from paceline.engine.partition import balanced
 from paceline.errors import FileError
 from paceline.strategy.pipedream.partition import parse_partition
-from paceline.workload.optimizer import OptimizerSetting
 
 
 class Stale:
     """One pipeline: a short history of weights, from which every stage reads its own version."""
 
-    def __init__(self, crew: Crew, optimizer: OptimizerSetting, delays: Sequence[int]) -> None:
+    def __init__(self, crew: Crew, recipe: Recipe, delays: Sequence[int]) -> None:
         self._crew = crew
         self._read = crew.people.weights  # the row that gradients are taken at
         self._places = crew.people.places
@@ -33,7 +32,7 @@ class Stale:
         versions = max(self._delays, default=0) + 1
         self._history = self._read.repeat(versions, 1)  # version v stands in row v modulo their number
         self._now = self._read.clone()
-        self._updates = Updates(optimizer, self._now, crew.people.trained)
+        self._updates = make_updates(crew, recipe, self._now)
         self._count = 0
 
     def step(self, batch: StepBatch, lr: float, step: int) -> Tensor:
@@ -54,8 +53,9 @@ class Stale:
             self._read[0, span] = self._history[version % versions, span]
 
         def take(part: Part) -> None:
-            self._updates.apply(0, 1, part.gradients, lr, self._count)
+            self._updates.apply(0, 1, part.gradients, self._count)
 
+        self._updates.rate(lr)
         losses = self._crew.each(batch, take)
         self._count += 1
         self._history[self._count % versions] = self._now[0]
