@@ -17,7 +17,13 @@ settings.load_profile(os.environ.get("PACELINE_EXAMPLES", "quick"))
 
 
 # Tests that assert times, or that shape links for a whole machine.
-_ALONE = ("emulated/", "cli/test_cli_help.py", "cli/test_cli_answers.py", "workload/test_workload_measure.py")
+_ALONE = (
+    "emulated/",
+    "cli/test_cli_help.py",
+    "cli/test_cli_answers.py",
+    "workload/test_workload_measure.py",
+    "workload/test_workload_virtual.py",
+)
 
 
 def pytest_collection_modifyitems(items):
