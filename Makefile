@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-all check format clean
+.PHONY: demo test test-late test-all check format clean
 
 demo: $(VENV)/.runs
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh demo/demo.sh
@@ -13,6 +13,10 @@ demo: $(VENV)/.runs
 test: $(VENV)/.develops check
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not alone"
 	$(BIN)/python -m pytest -m "not slow and alone"
+
+# What is as slow as launches, probes and searches are, and still belongs to every submission.
+test-late: $(VENV)/.develops
+	$(BIN)/python -m pytest -m late
 
 test-all: $(VENV)/.develops check
 	PACELINE_EXAMPLES=thorough $(BIN)/python -m pytest

@@ -153,7 +153,8 @@ def test_init(said, answer, desk):
     found = answer("recommend", "mine/job.toml", "--set", "cluster.file=lab.toml")
     assert found["cluster"] == "lab" and found["plans"][0]["cost"]["currency"] == "USD"
     by_cost = answer("recommend", "mine/job.toml", "--set", "cluster.file=lab.toml", "--objective", "cost")["plans"]
-    assert by_cost[0]["cost"]["epoch"] <= found["plans"][0]["cost"]["epoch"]
+    # Plans within half a percent of each other tie.
+    assert by_cost[0]["cost"]["epoch"] <= 1.005 * found["plans"][0]["cost"]["epoch"]
     assert answer("init", "other") == {"folder": "other", "files": ["job.toml", "lab.toml", "model.py"]}
     (desk / "other" / "job.toml").write_text("mine")
     said("init", "other", "--force")

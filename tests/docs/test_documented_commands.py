@@ -21,7 +21,17 @@ def commands(page: Path) -> list[list[str]]:
     return [shlex.split(line[2:]) for line in lines]
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=lambda page: page.stem)
+# Pages that launch, probe or search for longer than a test should take; `make test-late` and .ci/run go through them.
+LATE = ("accuracy", "clusters", "how-right", "probing", "training", "which-plan")
+
+
+def pages():
+    for page in PAGES:
+        if commands(page):
+            yield pytest.param(page, id=page.stem, marks=[pytest.mark.slow, pytest.mark.late] * (page.stem in LATE))
+
+
+@pytest.mark.parametrize("page", pages())
 def test_commands_of_a_page_run(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PACELINE_RUNS", str(tmp_path / "runs"))

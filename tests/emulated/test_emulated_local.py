@@ -29,6 +29,8 @@ def trained(home, strategy: str, **knobs) -> Run:
     return launch_order(order, home=home)
 
 
+@pytest.mark.slow
+@pytest.mark.late
 @pytest.mark.parametrize(
     ("strategy", "knobs", "exposed"),
     [

@@ -35,7 +35,7 @@ def test_links_and_collectives_in_the_units_of_the_file(make):
     # On the box 200 Mb/s; in the file 4 Gb/s, seconds 4 times shorter, bytes 5 times more.
     cluster = flat(3, network=4000, helpers=1, emulate={"time_scale": 4, "byte_scale": 5})
     layout = make(cluster)
-    asked = Asked(((0, 1), (1, 3)), (2, 3), (1 << 12, 1 << 16, 1 << 20), seconds=0.2, others=("broadcast",))
+    asked = Asked(((0, 1), (1, 3)), (2, 3), (1 << 12, 1 << 16, 1 << 20), seconds=0.1, others=("broadcast",))
     for _ in range(3):  # a machine that is busy with something else for a while is no failure of the probe
         found = probe_layout(cluster, layout, asked)
         if all(near(link.both_bandwidth, 4e9 * PAYLOAD, 0.2) for link in found.links):
@@ -66,9 +66,11 @@ def test_every_edge_of_a_tree_under_load(make):
     pytest.fail(f"{shares} of the edges' own rates")
 
 
+@pytest.mark.slow
+@pytest.mark.late
 def test_kinds_inside_a_host(make):
     cluster = tree(helpers=0, per_switch=2)
-    asked = Asked(((0, 1), (1, 2)), (4,), (1 << 12, 1 << 18), seconds=0.1, others=())
+    asked = Asked(((0, 1), (1, 2)), (4,), (1 << 12, 1 << 18), seconds=0.05, others=())
     found = probe_layout(cluster, make(cluster), asked)
     kinds = {link.kind: link.bandwidth for link in found.links}
     assert near(kinds["device link"], 400e6 * PAYLOAD) and near(kinds["across switches"], 250e6 * PAYLOAD)
@@ -77,11 +79,13 @@ def test_kinds_inside_a_host(make):
     assert all(near(switch.uplink.payload_bandwidth, 250e6 * PAYLOAD) for switch in known.switches)
 
 
+@pytest.mark.slow
+@pytest.mark.late
 def test_the_command_probes_a_file_and_writes_what_it_found(paceline, tmp_path):
     shaped = replace(flat(2, network=300), emulate=Emulation(1.0, 1.0))
     (tmp_path / "lab.toml").write_text(as_toml(shaped))
     out = tmp_path / "measured.toml"
-    done = paceline("cluster", "probe", tmp_path / "lab.toml", "-o", out, "--json")
+    done = paceline("cluster", "probe", tmp_path / "lab.toml", "-o", out, "--seconds", "0.05", "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["links"][0].keys() >= {"from", "to", "bandwidth", "latency"}

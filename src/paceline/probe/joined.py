@@ -69,11 +69,12 @@ def probe_joined(cluster: Cluster, ranks: int, seconds: float = 0.3) -> Probe | 
             f"cluster {cluster.name} has {cluster.devices} devices and {ranks} ranks were started; start as many, "
             f"{cluster.devices_per_host} on each host"
         )
-    from paceline.probe.worker import Asked, measured
+    from paceline.probe.worker import Asked, leave, measured
 
     places = places_of(cluster)[:ranks]
     pairs = tuple(pair for pair in pairs_to_time(cluster, places) if max(pair) < ranks)
     data = measured(Asked(pairs, group_sizes(cluster), seconds=seconds, longest=5 * seconds))
+    leave()
     if int(os.environ["RANK"]):
         return None
     kinds = {(first, second): link_kind(cluster, places[first], places[second]) for first, second in pairs}

@@ -81,6 +81,12 @@ def measured(asked: Asked) -> dict[str, Any]:
     }
 
 
+def leave() -> None:
+    """Take the group down once all ranks are through: a process that ends with it aborts in its library's threads."""
+    dist.barrier()
+    dist.destroy_process_group()
+
+
 if __name__ == "__main__":
     code = main(sys.argv[1:])
     os._exit(code)  # see paceline.launcher.worker.end
