@@ -3,7 +3,7 @@
 import pytest
 
 from handmade import MIB, cluster, link, profile, timing, workload
-from paceline.cluster.cluster import Switch
+from paceline.cluster.cluster import Host, Switch
 from paceline.engine.breakdown import break_down
 from paceline.engine.collective import all_reduce
 from paceline.engine.group import NCCL, group_of
@@ -198,3 +198,12 @@ def test_names_say_what_a_task_is():
     assert [names[n] for n in program.names.which("backward")] == ["backward 0", "backward 1"] * 2
     assert group_of(cluster(2)).size == 2
     assert play(program).makespan > 0
+
+
+def test_stages_that_do_not_fit_are_split_for_memory():
+    # The first layers hold nearly all weights, the last ones take nearly all time: balanced by time the first stage is
+    # three large layers, which do not fit where two do.
+    of = profile(workload([(100 * MIB,)] * 3 + [(MIB,)] * 3), timing([0.001] * 3 + [0.1] * 3, [0.002] * 3 + [0.2] * 3))
+    wide, tight = (free(2, device="cpu", host=Host(size * MIB, 160e9)) for size in (4000, 750))
+    balanced_by_time, fitting = (memory(situated("gpipe", of, where, micro_batches=4)) for where in (wide, tight))
+    assert balanced_by_time.total > 750 * MIB > fitting.total

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from paceline.cluster.capacity import device_memory
 from paceline.cluster.cluster import Cluster
 from paceline.engine.breakdown import Breakdown, Span, break_down
 from paceline.engine.play import Played, play
@@ -13,7 +14,7 @@ from paceline.predictor.prediction import Cost, Prediction
 from paceline.predictor.reason import bottleneck
 from paceline.strategy.contract import Memory, Plan, Situation, Step
 from paceline.strategy.registry import find_strategy
-from paceline.workload.device import find_device, is_virtual
+from paceline.workload.device import is_virtual
 from paceline.workload.profile import Profile
 
 
@@ -91,11 +92,6 @@ def predict_played(profile: Profile, cluster: Cluster, plan: Plan, length: Lengt
         scaling={"speedup": rate / alone, "efficiency": rate / alone / plan.devices},
     )
     return PlayedPlan(prediction, played, window, step.network)
-
-
-def device_memory(cluster: Cluster) -> int:
-    """Return the bytes that one device offers; CPU devices share their host's memory."""
-    return find_device(cluster.device).memory_bytes or cluster.host.memory_bytes // cluster.devices_per_host
 
 
 _EIGHT_OF_TEN = 1.28  # standard deviations about the mean that hold 80 % of a normal distribution

@@ -23,7 +23,7 @@ from paceline.strategy.pipeline.links import Links, links_of
 from paceline.strategy.pipeline.order import Pass
 from paceline.strategy.pipeline.shape import Shape, shape_of
 from paceline.strategy.pipeline.skeleton import Skeleton, skeleton
-from paceline.strategy.pipeline.split import Ranges, stage_ranges_of
+from paceline.strategy.pipeline.split import Held, Ranges, stage_ranges_of
 from paceline.workload.arrays import layer_arrays
 
 
@@ -32,7 +32,7 @@ def pipeline_step(situation: Situation, schedule: str, recompute: bool = False) 
     shape = shape_of(situation.plan)
     build = Builder()
     links = links_of(build, situation.cluster, shape)
-    ranges = stage_ranges_of(situation, shape, links)
+    ranges = stage_ranges_of(situation, shape, links, Held(schedule, recompute))
     bones = skeleton(schedule, shape.devices, shape.virtual, shape.micro_batches)
     slowdown = overlap_slowdown(situation)
     roles = [build.role(f"stage {device}", shape.replicas, slowdown) for device in range(shape.devices)]

@@ -10,13 +10,13 @@ from paceline.strategy.footprint import stage_memory, takes_all_at_once
 from paceline.strategy.pipeline.links import links_of
 from paceline.strategy.pipeline.order import flying
 from paceline.strategy.pipeline.shape import shape_of
-from paceline.strategy.pipeline.split import stage_ranges_of
+from paceline.strategy.pipeline.split import Held, stage_ranges_of
 
 
 def pipeline_memory(situation: Situation, schedule: str, recompute: bool = False) -> Memory:
     """Return the bytes of the device that needs most; several stages of one device add up."""
     shape = shape_of(situation.plan)
-    ranges = stage_ranges_of(situation, shape, links_of(Builder(), situation.cluster, shape))
+    ranges = stage_ranges_of(situation, shape, links_of(Builder(), situation.cluster, shape), Held(schedule, recompute))
     workload = situation.profile.workload
 
     def held(stage: int, number: int) -> Memory:
