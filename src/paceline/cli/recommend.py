@@ -108,6 +108,8 @@ def _best_of_kinds(predictions: Iterable[Prediction]) -> Iterator[Prediction]:
 
 def _versus(prediction: Prediction, best: Prediction) -> str:
     more = prediction.epoch_seconds / best.epoch_seconds - 1
+    if abs(more) < 0.005:
+        return "as fast within half a percent"
     return f"{abs(more):.0%} {'slower' if more >= 0 else 'faster'} an epoch"
 
 

@@ -68,7 +68,8 @@ def rank(predictions: Iterable[Prediction], objective: Objective) -> list[Predic
     """Return predictions best first; those that change the update rule come after all others.
 
     Among plans within half a percent of each other the one that asks for less is better: a prediction cannot tell them
-    apart, a bill can. Less is fewer devices, then less memory, then fewer knobs away from their defaults. O(n log n).
+    apart, a bill can. Less is fewer devices, then a strategy that can be launched, then less memory, then fewer knobs
+    away from their defaults. O(n log n).
     """
     every = list(predictions)
     kept = [p for p in every if p.changes_update is None]
@@ -83,7 +84,7 @@ def _ranked(predictions: list[Prediction], objective: Objective) -> Iterator[Pre
     """
     ordered = sorted(predictions, key=lambda p: _value(p, objective))
     taken = [False] * len(ordered)
-    ties: list[tuple[int, int, int, float, int]] = []
+    ties: list[tuple[int, bool, int, int, float, int]] = []
     first = entered = 0
     while first < len(ordered):
         bound = _value(ordered[first], objective) * (1 + _EQUAL)
@@ -98,10 +99,10 @@ def _ranked(predictions: list[Prediction], objective: Objective) -> Iterator[Pre
             first += 1
 
 
-def _demands(prediction: Prediction) -> tuple[int, int, int]:
-    defaults = find_strategy(prediction.plan.strategy).knobs
-    moved = sum(defaults.get(knob) != value for knob, value in prediction.plan.knobs.items())
-    return prediction.devices, prediction.memory_bytes, moved
+def _demands(prediction: Prediction) -> tuple[int, bool, int, int]:
+    strategy = find_strategy(prediction.plan.strategy)
+    moved = sum(strategy.knobs.get(knob) != value for knob, value in prediction.plan.knobs.items())
+    return prediction.devices, not strategy.runnable, prediction.memory_bytes, moved
 
 
 def _value(prediction: Prediction, objective: Objective) -> float:
