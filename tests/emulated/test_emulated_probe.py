@@ -36,10 +36,7 @@ def test_links_and_collectives_in_the_units_of_the_file(make):
     cluster = flat(3, network=4000, helpers=1, emulate={"time_scale": 4, "byte_scale": 5})
     layout = make(cluster)
     asked = Asked(((0, 1), (1, 3)), (2, 3), (1 << 12, 1 << 16, 1 << 20), seconds=0.1, others=("broadcast",))
-    for _ in range(3):  # a machine that is busy with something else for a while is no failure of the probe
-        found = probe_layout(cluster, layout, asked)
-        if all(near(link.both_bandwidth, 4e9 * PAYLOAD, 0.2) for link in found.links):
-            break
+    found = probe_layout(cluster, layout, asked)
     assert [(link.from_, link.to, link.kind) for link in found.links] == [
         ("host0", "host1", "network"),
         ("host1", "helper0", "network, to a helper"),

@@ -144,8 +144,8 @@ def test_sixteen_hosts_with_a_switch_are_quick(name, tmp_path, paceline):
     went_up = time.monotonic() - begun
     assert paceline("cluster", "down", name).returncode == 0
     went_down = time.monotonic() - begun - went_up
-    assert went_up < 4 * 3.0
-    assert went_down < 4 * 2.0
+    assert went_up < 2 * 3.0
+    assert went_down < 2 * 2.0
 
 
 def cycles(name, count):
